@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every parameter of the reasoning node: one tree of frozen dataclasses, validated once.
+
+The ROS layer declares its parameters by walking this tree (``timing.deadline_ms`` ...), the documentation
+table is generated from it, so nothing is written twice. A value that cannot work raises ``ConfigError``
+whose text starts with the dotted name. Units are in the names.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+from vla_edge_ros.errors import ConfigError
+
+
+def param(
+    default: Any,
+    description: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """A dataclass field with what ROS descriptors, validation and the docs table need."""
+    metadata = {"description": description, "low": low, "high": high, "choices": choices}
+    if isinstance(default, tuple):
+        return field(default_factory=lambda: default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def check_fields(section: str, config: Any) -> None:
+    """Check every leaf of ``config`` against its metadata; the type comes from the default."""
+    for item in fields(config):
+        name, value = f"{section}.{item.name}", getattr(config, item.name)
+        if is_dataclass(value):
+            continue
+        default = item.default_factory() if callable(item.default_factory) else item.default
+        if type(value) is not type(default):
+            raise ConfigError(f"{name} must be a {type(default).__name__}, got {value!r}")
+        for number in value if isinstance(value, tuple) else (value,):
+            if not isinstance(number, float | int) or isinstance(number, bool):
+                continue
+            low, high = item.metadata["low"], item.metadata["high"]
+            if not math.isfinite(number):
+                raise ConfigError(f"{name} must be finite, got {value}")
+            if low is not None and number < low:
+                raise ConfigError(f"{name} must be at least {low}, got {value}")
+            if high is not None and number > high:
+                raise ConfigError(f"{name} must be at most {high}, got {value}")
+        choices = item.metadata["choices"]
+        if choices and value not in choices:
+            raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameConfig:
+    """The picture the model sees; any camera size is resized to it."""
+
+    width: int = param(128, "model frame width in pixels", low=1)
+    height: int = param(64, "model frame height in pixels", low=1)
+    patch_size: int = param(16, "side of a square patch in pixels; one patch is one vision token", low=1)
+
+    def __post_init__(self) -> None:
+        check_fields("frame", self)
+        if self.width % self.patch_size or self.height % self.patch_size:
+            raise ConfigError(
+                f"frame.patch_size must divide width and height, got {self.width}x{self.height} / {self.patch_size}"
+            )
+
+    @property
+    def tokens(self) -> int:
+        """Vision tokens a frame."""
+        return (self.width // self.patch_size) * (self.height // self.patch_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSource:
+    """Which decoder: a Hugging Face folder, or a preset of sizes with seeded random weights."""
+
+    path: str = param("", "folder with config.json and *.safetensors; empty: seeded random weights")
+    preset: str = param(
+        "qwen2.5-coder-1.5b", "sizes used without a path", choices=("qwen2.5-coder-1.5b", "tiny")
+    )
+    seed: int = param(0, "seed of random weights and of the patch projection", low=0)
+
+    def __post_init__(self) -> None:
+        check_fields("model", self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """What computes."""
+
+    name: str = param("auto", "auto takes cuda where a device answers", choices=("auto", "numpy", "cuda"))
+    vram_ceiling_mb: int = param(8192, "hard limit of device memory; start-up fails above it", low=1)
+
+    def __post_init__(self) -> None:
+        check_fields("engine", self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheConfig:
+    """The KV cache: pages of ``page_slots``, one frame a page."""
+
+    capacity_slots: int = param(4096, "KV slots in all", low=1)
+    page_slots: int = param(32, "slots of one page; one frame takes one page", low=1)
+    eviction: str = param(
+        "bridge",
+        "which frame to forget",
+        choices=("fifo", "sliding_window", "semantic", "bridge", "reservoir", "time_thinning"),
+    )
+    window_frames: int = param(0, "sliding_window's length in frames; 0: as many as fit", low=0)
+    protect_latest: int = param(8, "the newest frames that bridge and time_thinning never evict", low=1)
+
+    def __post_init__(self) -> None:
+        check_fields("cache", self)
+        if self.capacity_slots % self.page_slots:
+            raise ConfigError(
+                f"cache.capacity_slots must be a multiple of page_slots, got {self.capacity_slots} / {self.page_slots}"
+            )
+
+    @property
+    def pages(self) -> int:
+        return self.capacity_slots // self.page_slots
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimingConfig:
+    """The control period and what must fit into it."""
+
+    period_ms: float = param(33.0, "control period; one action message a period", low=1.0)
+    deadline_ms: float = param(33.0, "an action later than this after its grid point is late", low=1.0)
+    margin_ms: float = param(2.0, "admission plans to finish this long before the deadline", low=0.0)
+    publish_lead_ms: float = param(
+        1.0, "the watchdog answers this long before the deadline, so that its message is not late", low=0.1
+    )
+    recheck_margin_ms: float = param(0.5, "a chunk is cut when it would end later than this before the lead")
+    spin_us: float = param(100.0, "the last stretch of a wait that spins instead of sleeping", low=0.0, high=500.0)
+    max_frame_age_ms: float = param(100.0, "an older frame is stale and is not acted on", low=1.0)
+
+    def __post_init__(self) -> None:
+        check_fields("timing", self)
+        if self.deadline_ms > self.period_ms:
+            raise ConfigError(
+                f"timing.deadline_ms must not exceed period_ms (cycles do not overlap), "
+                f"got {self.deadline_ms} > {self.period_ms}"
+            )
+        if self.margin_ms + self.publish_lead_ms >= self.deadline_ms:
+            raise ConfigError(
+                f"timing.margin_ms + publish_lead_ms must be below deadline_ms, "
+                f"got {self.margin_ms} + {self.publish_lead_ms} >= {self.deadline_ms}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionConfig:
+    """Whether a chunk may start."""
+
+    policy: str = param("robust", "cost estimator", choices=("ema", "robust"))
+    ema_weight: float = param(0.2, "weight of a new sample in the ema policy", low=0.001, high=1.0)
+    probe_after: int = param(4, "refusals in a row before a probe is admitted; doubles to probe_every_max", low=1)
+    probe_every_max: int = param(30, "the longest run of refusals between two probes", low=1)
+
+    def __post_init__(self) -> None:
+        check_fields("admission", self)
+        if self.probe_every_max < self.probe_after:
+            raise ConfigError(
+                f"admission.probe_every_max must be at least probe_after, got {self.probe_every_max} < {self.probe_after}"
+            )
+
+
+ACTION_NAMES = ("terminate", "dx", "dy", "dz", "droll", "dpitch", "dyaw", "gripper")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionConfig:
+    """The action vector, RT-2 style: one token of 256 bins a dimension."""
+
+    names: tuple[str, ...] = param(ACTION_NAMES, "dimensions in token order, the joint_names of the message")
+    low: tuple[float, ...] = param((-1.0,) * 8, "value of the lowest bin centre, a dimension")
+    high: tuple[float, ...] = param((1.0,) * 8, "value of the highest bin centre, a dimension")
+    held: tuple[str, ...] = param(("gripper",), "dimensions that keep their last value in zero motion")
+    bins: int = param(256, "action tokens, the last ids of the vocabulary (OpenVLA)", low=2)
+    head: str = param(
+        "action", "logits over the action tokens only, or over all", choices=("action", "full_vocabulary")
+    )
+    frame_id: str = param("tool0", "frame_id of the action message")
+    validity_ms: float = param(100.0, "time_from_start of the action: how long it may be followed", low=1.0)
+
+    def __post_init__(self) -> None:
+        check_fields("action", self)
+        for name in ("low", "high"):
+            if len(getattr(self, name)) != len(self.names):
+                raise ConfigError(
+                    f"action.{name} must have {len(self.names)} values, one a name, got {len(getattr(self, name))}"
+                )
+        if not self.names or len(set(self.names)) != len(self.names):
+            raise ConfigError(f"action.names must be non-empty and unique, got {self.names}")
+        for name, low, high in zip(self.names, self.low, self.high, strict=True):
+            if not low < high:
+                raise ConfigError(f"action.low must be below action.high for {name}, got {low} >= {high}")
+        for name in self.held:
+            if name not in self.names:
+                raise ConfigError(f"action.held names {name!r}, which is not in action.names {self.names}")
+
+    @property
+    def tokens(self) -> int:
+        """Action tokens a chunk."""
+        return len(self.names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FallbackConfig:
+    """What is published in a cycle without a fresh action. A repeated delta keeps an arm moving: bounded."""
+
+    mode: str = param("repeat", "first rung of the ladder", choices=("repeat", "zero", "none"))
+    max_repeats: int = param(3, "repeats of one action before zero motion", low=0)
+    max_action_age_ms: float = param(100.0, "no repeat of an action whose frame is older", low=0.0)
+
+    def __post_init__(self) -> None:
+        check_fields("fallback", self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptConfig:
+    """The instruction in front of the frames, pinned in the cache."""
+
+    instruction: str = param("Do the task shown by the camera.", "what the robot shall do")
+    max_pages: int = param(2, "pages pinned for the prompt", low=1)
+    on_change: str = param("flush", "kept frames when the instruction changes", choices=("flush", "keep"))
+
+    def __post_init__(self) -> None:
+        check_fields("prompt", self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VlaConfig:
+    """The whole tree; checks between sections live here."""
+
+    frame: FrameConfig = field(default_factory=FrameConfig)
+    model: ModelSource = field(default_factory=ModelSource)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    cache: CacheConfig = field(default_factory=CacheConfig)
+    timing: TimingConfig = field(default_factory=TimingConfig)
+    admission: AdmissionConfig = field(default_factory=AdmissionConfig)
+    action: ActionConfig = field(default_factory=ActionConfig)
+    fallback: FallbackConfig = field(default_factory=FallbackConfig)
+    prompt: PromptConfig = field(default_factory=PromptConfig)
+
+    def __post_init__(self) -> None:
+        for need, what in ((self.frame.tokens, "vision"), (self.action.tokens, "action")):
+            if need > self.cache.page_slots:
+                raise ConfigError(
+                    f"cache.page_slots must hold one frame or one action: {need} {what} tokens > {self.cache.page_slots}"
+                )
+        # Prompt, one page of action tokens, the page the next frame is written to, and two frames to choose from.
+        need = self.prompt.max_pages + 1 + 1 + max(2, self.cache.protect_latest + 1)
+        if self.cache.pages < need:
+            raise ConfigError(
+                f"cache.capacity_slots is too small: {self.prompt.max_pages} prompt + 1 action + 1 incoming + "
+                f"{max(2, self.cache.protect_latest + 1)} frame pages = {need} pages of {self.cache.page_slots} = "
+                f"{need * self.cache.page_slots} slots, got {self.cache.capacity_slots}"
+            )

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one seam between scheduling and computing.
+
+The control loop holds an ``Engine`` and never asks which one. An engine owns weights, the physical KV
+storage ``[layer, K or V, page, kv head, slot in page, head size]`` and all scratch memory; which page holds
+what is the business of ``kv_cache.KvCache``, which hands over a ``CacheView`` a chunk.
+
+All methods are called from one thread, the reasoning thread. Calls that wait for a device do not hold the
+GIL. A failed forward pass raises ``EngineError``; the pages of the chunk are then garbage and rolled back,
+those of earlier frames are untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vla_edge_ros.types import CacheView, MemoryReport
+
+
+@dataclass(frozen=True, slots=True)
+class Vision:
+    """``embedding``: float32 ``[hidden]``, the mean of the frame's vision tokens, read back to the host."""
+
+    embedding: NDArray[np.float32]
+    vision_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """``tokens``: the action tokens, the prefill's first; fewer than asked for where ``stopped``."""
+
+    tokens: tuple[int, ...]
+    step_ms: tuple[float, ...]
+    stopped: bool
+
+
+class Engine(Protocol):
+    """A decoder with a paged KV cache, driven a chunk at a time.
+
+    One chunk is ``embed_frame``, ``prefill``, ``decode`` with the same view. The prefill's last row gives
+    the first action token, so ``decode(view, n, ...)`` runs ``n - 1`` steps.
+    """
+
+    name: str
+
+    def load(self) -> None:
+        """Take weights and all memory, compile what must be compiled. Nothing is allocated after it."""
+        ...
+
+    def write_prompt(self, token_ids: NDArray[np.int64], pages: Sequence[int]) -> None:
+        """Compute keys and values of ``token_ids`` ``[p]`` from rank 0 into ``pages``, filled in order."""
+        ...
+
+    def embed_frame(self, pixels: NDArray[np.uint8]) -> Vision:
+        """Patch-embed ``pixels`` ``[height, width, 3]`` into this chunk's vision tokens."""
+        ...
+
+    def prefill(self, view: CacheView) -> float:
+        """Run all layers over the vision tokens, store K/V in ``view.frame_page``; return ms."""
+        ...
+
+    def decode(self, view: CacheView, count: int, should_stop: Callable[[tuple[float, ...]], bool]) -> Decoded:
+        """Produce ``count`` action tokens; before each step ``should_stop(step_ms so far)`` is asked."""
+        ...
+
+    def memory(self) -> MemoryReport:
+        """What the engine's parts take, for the start-up table and diagnostics."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back; safe to call twice."""
+        ...

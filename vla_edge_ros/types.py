@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What crosses module borders: frames, decisions, times, actions, one record a cycle.
+
+Units are in the names. ``*_ns`` are integers; steady (monotonic) time unless the name says ``stamp``, which
+is ROS time and used for a frame's age only. Everything here is frozen: threads hand these over freely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+NS_PER_MS = 1_000_000
+
+
+class Outcome(Enum):
+    """How one cycle ended. Every value has a test named after it."""
+
+    ACTED = "acted"
+    NO_FRAME_YET = "no_frame_yet"  # nothing has ever been received
+    NO_NEW_FRAME = "no_new_frame"  # the newest frame has been used already
+    STALE_FRAME = "stale_frame"  # the newest frame is older than the limit
+    REFUSED = "refused"  # admission refused before any work on the engine
+    ABORTED = "aborted"  # cut between two stages, rolled back, too little time left
+    LATE = "late"  # the watchdog answered for the cycle before the result was there
+    ENGINE_ERROR = "engine_error"  # an exception in the engine; rolled back
+
+
+class ActionSource(Enum):
+    """Where the action of a cycle came from (the rungs of the fallback ladder)."""
+
+    FRESH = "fresh"  # computed from this cycle's frame
+    REPEAT = "repeat"  # the last fresh action again, carrying its old stamp
+    ZERO = "zero"  # zero motion, held dimensions keep their last value
+    NONE = "none"  # nothing is published (before the first action)
+
+
+class Reason(Enum):
+    """Why admission decided as it did."""
+
+    WITHIN_BUDGET = "within_budget"
+    FIRST_CHUNK = "first_chunk"  # no estimate yet
+    PROBE = "probe"  # would be refused, admitted to learn whether that still holds
+    OVER_BUDGET = "over_budget"
+    NO_TIME_LEFT = "no_time_left"  # the budget was spent before admission was asked
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The newest camera frame as the slot lends it.
+
+    ``pixels``: uint8 ``[height, width, 3]`` RGB, a view that keeps its slot alive; never written to.
+    """
+
+    pixels: NDArray[np.uint8]
+    stamp_ns: int
+    sequence: int
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Admission's answer before any work on the engine. Times in ms since the cycle's grid point."""
+
+    admitted: bool
+    reason: Reason
+    elapsed_ms: float
+    predicted_ms: float
+    budget_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTimes:
+    """Measured times of one chunk, whole or cut short; what the cost estimator learns from.
+
+    ``decode_ms`` has one entry for each decode step that ran.
+    """
+
+    slots_in_use: int
+    vision_ms: float = 0.0
+    prefill_ms: float = 0.0
+    decode_ms: tuple[float, ...] = ()
+    completed: bool = False
+
+    @property
+    def total_ms(self) -> float:
+        return self.vision_ms + self.prefill_ms + sum(self.decode_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """``values``: float64, one a dimension of ``ActionConfig.names``; ``stamp_ns``: that of the frame used."""
+
+    values: NDArray[np.float64]
+    stamp_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class CycleRecord:
+    """Everything that one cycle decided, measured and published; feeds status, metrics and recordings."""
+
+    cycle: int
+    outcome: Outcome
+    source: ActionSource = ActionSource.NONE
+    action: Action | None = None
+    repeat_streak: int = 0
+    frame_sequence: int = 0
+    frame_age_ms: float = 0.0
+    decision: Decision | None = None
+    times: ChunkTimes | None = None
+    tokens: tuple[int, ...] = ()
+    evicted_sequence: int | None = None
+    slots_in_use: int = 0
+    skipped_cycles: int = 0
+    latency_ms: float = 0.0  # grid point to just before the publish
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheView:
+    """The pages the model sees during one chunk, in rank order.
+
+    ``pages``: int32 ``[n]`` physical page numbers, the new frame's page last.
+    ``fills``: int32 ``[n]`` valid slots of each page; the frame page's counts this chunk's vision tokens.
+    ``action_page``: the transient page that takes the action tokens' keys and values.
+    A token's rank (its RoPE position) is the sum of the fills before its page plus its offset in the page;
+    action token ``i`` has rank ``slots_in_use + i``.
+    """
+
+    pages: NDArray[np.int32]
+    fills: NDArray[np.int32]
+    action_page: int
+
+    @property
+    def frame_page(self) -> int:
+        return int(self.pages[-1])
+
+    @property
+    def slots_in_use(self) -> int:
+        return int(self.fills.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """Engine memory in bytes: what each part needs, and the peak seen where the engine can tell."""
+
+    parts: dict[str, int] = field(default_factory=dict)
+    peak_bytes: int = 0
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(self.parts.values())
