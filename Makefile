@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+# For a machine with Python 3, a C++ compiler and make, and nothing of ROS: every target sets up what it needs
+# in .venv the first time. On a ROS machine use colcon as usual (README.md).
+#
+#   make demo [DURATION=20] [SOURCE=clip.mp4] [CONFIG=config/x.yaml]   camera in, actions out, a summary
+#   make test                                                          colcon build, test, test-result
+#   make lint | bench | native | clean | distclean
+
+PYTHON ?= python3
+DURATION ?= 20
+SOURCE ?=
+CONFIG ?=
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := demo
+.PHONY: demo test lint bench native clean distclean
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.stamp-runtime
+DEV := $(VENV)/.stamp-dev
+NATIVE := $(VENV)/.stamp-native
+
+# A sourced ROS distribution, or a parent Python started from ROS wheels, would mix its libraries with .venv's.
+unexport PYTHONPATH AMENT_PREFIX_PATH COLCON_PREFIX_PATH CMAKE_PREFIX_PATH _ROS_WHEELS_BOOTSTRAP_COMPLETE
+ifdef ROS_DISTRO
+unexport LD_LIBRARY_PATH
+endif
+
+$(VENV)/.stamp-venv: .ci/make_venv
+	bash .ci/make_venv $(PYTHON) $(VENV)
+	touch $@
+
+$(RUNTIME): $(VENV)/.stamp-venv requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	touch $@
+
+$(DEV): $(RUNTIME) requirements-dev.txt requirements-cuda.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	touch $@
+
+# Only the extension goes into .venv; the Python package is run from here.
+$(NATIVE): $(RUNTIME) setup.py package.xml $(wildcard csrc/native/*.hpp csrc/native/*.cpp)
+	$(BIN)/python setup.py --quiet build_ext --build-temp build/native \
+	  --build-lib "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
+	touch $@
+
+native: $(NATIVE)
+
+demo: $(NATIVE)
+	$(BIN)/python -m vla_edge_ros.ros.demo --duration $(DURATION) \
+	  $(if $(SOURCE),--source '$(SOURCE)') $(if $(CONFIG),--config '$(CONFIG)')
+
+# colcon takes "no test ran" for success, and `colcon test` alone hides failures: both are checked here.
+test: $(DEV)
+	$(BIN)/colcon build
+	rc=0
+	$(BIN)/colcon test --event-handlers console_direct+ --return-code-on-test-failure || rc=$$?
+	$(BIN)/colcon test-result --all --verbose | tee build/test_result.txt || rc=$$?
+	grep -q '^Summary: [1-9]' build/test_result.txt || { echo 'make test: no test ran'; rc=1; }
+	exit $$rc
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+
+bench: $(DEV) $(NATIVE)
+	$(BIN)/python -m vla_edge_ros.bench.run_benchmarks
+
+clean:
+	rm -rf build install log .pytest_cache .ruff_cache .hypothesis
+
+distclean: clean
+	rm -rf $(VENV)
+
+.ONESHELL:

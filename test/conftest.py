@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every test shares: an isolated ROS graph, the real clips and bags, skips that say why."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Before any rclpy.init, and inherited by the processes that tests start: this run's own graph, on this
+# machine only. 1 to 100: the domains whose ports stay below Linux's ephemeral range.
+os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@functools.cache
+def missing_cuda() -> str:
+    """Why no CUDA device can be used; empty where one answers."""
+    if importlib.util.find_spec("cupy") is None:
+        return "CuPy is not installed"
+    import cupy
+
+    try:
+        devices = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"no CUDA device: {error}"
+    return "" if devices else "no CUDA device"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("ros") and importlib.util.find_spec("rclpy") is None:
+        pytest.skip("rclpy is not installed")
+    if item.get_closest_marker("gpu") and missing_cuda():
+        pytest.skip(missing_cuda())
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder with ``clips/`` and ``bags/``: ``$VLA_EDGE_DATA``, else beside the repository."""
+    folder = Path(os.environ.get("VLA_EDGE_DATA") or REPOSITORY.parent / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(f"no test data: {folder} is not a folder (set VLA_EDGE_DATA)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def ros_context() -> Iterator[None]:
+    """rclpy started once for the whole run; the signal handlers stay pytest's."""
+    rclpy = pytest.importorskip("rclpy")
+    from rclpy.signals import SignalHandlerOptions
+
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    yield
+    rclpy.try_shutdown()

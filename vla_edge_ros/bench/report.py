@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How every benchmark reports: the machine, the command, rows of numbers; a table and a JSON file.
+
+A row is a flat dict; a number's unit is in its key (``write_ns_p99``). The same rows go to both outputs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores, kernel, Python; and the GPU where CuPy sees one. Names no host and no user."""
+    return {
+        "cpu": _cpu_name(),
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "gpu": _gpu_name(),
+    }
+
+
+def quantiles(samples: ArrayLike) -> dict[str, float]:
+    """Median, 99th percentile (a sample, not interpolated) and maximum of ``samples`` ``[n]``, n > 0."""
+    values = np.asarray(samples, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"expected a non-empty list of samples, got shape {values.shape}")
+    return {
+        "median": float(np.median(values)),
+        "p99": float(np.quantile(values, 0.99, method="higher")),
+        "max": float(values.max()),
+    }
+
+
+def write_json(path: str | Path, command: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write ``{"command", "machine", "rows"}``; not-finite numbers are refused, JSON has none."""
+    document = {"command": command, "machine": machine(), "rows": [dict(row) for row in rows]}
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print rows under the union of their keys, in order of first appearance; numbers to the right."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    cells = [columns] + [[_cell(row.get(column, "")) for column in columns] for row in rows]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    numeric = [all(isinstance(row.get(column, 0), int | float) for row in rows) for column in columns]
+    for line in cells:
+        padded = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        )
+        print("  ".join(padded).rstrip())
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+    return str(value)
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _gpu_name() -> str:
+    try:
+        import cupy
+
+        return cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    except ImportError:
+        return "none"
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return "none"
