@@ -159,6 +159,10 @@ class AdmissionConfig:
     """Whether a chunk may start."""
 
     policy: str = param("robust", "cost estimator", choices=("ema", "robust"))
+    cost_quantile: float = param(
+        0.5, "robust: share of recent chunks whose cost must fit; above 0.5 fewer are cut, more refused",
+        low=0.5, high=0.99,
+    )
     ema_weight: float = param(0.2, "weight of a new sample in the ema policy", low=0.001, high=1.0)
     probe_after: int = param(4, "refusals in a row before a probe is admitted; doubles to probe_every_max", low=1)
     probe_every_max: int = param(30, "the longest run of refusals between two probes", low=1)

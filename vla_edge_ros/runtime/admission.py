@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from vla_edge_ros.config import AdmissionConfig, TimingConfig
 from vla_edge_ros.types import ChunkTimes, Decision
 
 
@@ -20,7 +21,7 @@ class Admission(Protocol):
         ...
 
     def decide(self, elapsed_ms: float, slots_in_use: int) -> Decision:
-        """Admit or refuse a chunk that would run over ``slots_in_use`` slots, ``elapsed_ms`` into the cycle."""
+        """Admit or refuse a chunk over ``slots_in_use`` slots, ``elapsed_ms`` into the cycle."""
         ...
 
     def must_abort(self, elapsed_ms: float, so_far: ChunkTimes) -> bool:
@@ -30,3 +31,13 @@ class Admission(Protocol):
     def learn(self, times: ChunkTimes) -> None:
         """Take a chunk's measured times; ``times.completed`` is false for one cut short (a lower bound)."""
         ...
+
+
+def make_admission(timing: TimingConfig, admission: AdmissionConfig) -> Admission:
+    """The policy that ``admission.policy`` names."""
+    # Imported here, since a policy's module may come to name this protocol.
+    from vla_edge_ros.runtime.ema_admission import EmaAdmission
+    from vla_edge_ros.runtime.robust_admission import RobustAdmission
+
+    policies = {"ema": EmaAdmission, "robust": RobustAdmission}
+    return policies[admission.policy](timing, admission)

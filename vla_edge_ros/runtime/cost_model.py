@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a chunk costs: per stage a calibrated line over cache fill, times how the machine runs at present.
+
+The form follows ALERT (ATC'20): a measured profile times a slow-down factor. The profile, ``a + b * slots``,
+is fitted in warm-up. The factor of each stage is the median of its last five measured/profile ratios, so one
+outlier moves nothing and a real change shows after three chunks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from vla_edge_ros.runtime.probing import is_usable
+from vla_edge_ros.types import ChunkTimes
+
+LEVEL_SAMPLES = 5  # the median of five ignores two outliers and follows a change after three samples
+SPREAD_SAMPLES = 64
+MAX_SPREAD = 0.3  # a wider spread is a change in progress, which the level follows; do not refuse for it
+MIN_EVIDENCE = 0.1  # a slow-down is believed once seen on this share of the chunk's cost
+STAGES = ("vision", "prefill", "decode")
+
+
+@dataclass(frozen=True, slots=True)
+class CostLine:
+    """``a_ms + b_ms_per_slot * slots``."""
+
+    a_ms: float
+    b_ms_per_slot: float
+
+    def at(self, slots: int) -> float:
+        return max(0.0, self.a_ms + self.b_ms_per_slot * slots)
+
+
+def fit_line(points: Iterable[tuple[int, float]]) -> CostLine:
+    """Least squares over the medians of each cache fill, so that one bad sample of a fill does not count.
+
+    A cost does not fall as the cache fills: a negative slope is noise and becomes the level line.
+    """
+    by_fill: dict[int, list[float]] = {}
+    for slots, ms in points:
+        by_fill.setdefault(slots, []).append(ms)
+    fills = [float(slots) for slots in by_fill]
+    costs = [median(values) for values in by_fill.values()]
+    mean_fill, mean_cost = fmean(fills), fmean(costs)
+    variance = sum((fill - mean_fill) ** 2 for fill in fills)
+    covariance = sum((fill - mean_fill) * (cost - mean_cost) for fill, cost in zip(fills, costs, strict=True))
+    slope = max(0.0, covariance / variance) if variance > 0 else 0.0
+    return CostLine(mean_cost - slope * mean_fill, slope)
+
+
+def stage_costs(times: ChunkTimes) -> dict[str, float]:
+    """The stages that ran, in ms; ``decode`` is the mean of the steps that ran."""
+    costs = {"vision": times.vision_ms, "prefill": times.prefill_ms}
+    if times.decode_ms:
+        costs["decode"] = fmean(times.decode_ms)
+    return {stage: ms for stage, ms in costs.items() if ms > 0}
+
+
+class CostModel:
+    """Predicts chunks in ms; ``is_ready`` after a calibration or a first whole chunk."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, CostLine] = {}
+        self._ratios: dict[str, deque[float]] = {}
+        self._chunk_ratios: deque[float] = deque(maxlen=SPREAD_SAMPLES)
+        self._steps: deque[int] = deque(maxlen=LEVEL_SAMPLES)
+        self._overheads_ms: deque[float] = deque([0.0] * LEVEL_SAMPLES, maxlen=LEVEL_SAMPLES)
+
+    @property
+    def is_ready(self) -> bool:
+        return bool(self._lines)
+
+    @property
+    def steps(self) -> int:
+        """Decode steps to plan for: the most that a recent whole chunk took (a draft may save some)."""
+        return max(self._steps, default=0)
+
+    @property
+    def overhead_ms(self) -> float:
+        """Time a chunk spends between its stages."""
+        return median(self._overheads_ms)
+
+    def calibrate(self, samples: Sequence[ChunkTimes]) -> None:
+        """Fit the profile to whole chunks; the level starts at 1, the spread from their ratios to it."""
+        self._fit(samples)
+        for times in samples:
+            if times.completed and is_usable(times):
+                self._add_ratios(times)
+        for ratios in self._ratios.values():
+            ratios.extend([1.0] * LEVEL_SAMPLES)  # outvotes an outlier among the first live chunks
+
+    def calibrated_step_ms(self, slots: int) -> float:
+        """One decode step on the calibrated machine, whatever the level is now."""
+        return self._lines["decode"].at(slots) if "decode" in self._lines else 0.0
+
+    def chunk_ms(self, slots: int, quantile: float = 0.5) -> float:
+        """A whole chunk: profile times (level + spread), and what passes between the stages."""
+        at_level_ms = self.rest_ms(ChunkTimes(slots)) + self.overhead_ms
+        return at_level_ms + self._profile_ms(slots) * self._spread(quantile)
+
+    def rest_ms(self, so_far: ChunkTimes) -> float:
+        """The stages of a chunk that have not run yet, at the present level."""
+        slots = so_far.slots_in_use
+        rest = max(0, self.steps - len(so_far.decode_ms)) * self._stage_ms("decode", slots)
+        if so_far.prefill_ms == 0:
+            rest += self._stage_ms("prefill", slots)
+            if so_far.vision_ms == 0:
+                rest += self._stage_ms("vision", slots)
+        return rest
+
+    def slow_down(self, so_far: ChunkTimes) -> float:
+        """Measured over predicted of the stages that ran; 1 until they are enough of the chunk to tell.
+
+        A vision stage of 0.1 ms that takes 0.3 ms says nothing about the rest.
+        """
+        slots = so_far.slots_in_use
+        predicted = len(so_far.decode_ms) * self._stage_ms("decode", slots)
+        predicted += self._stage_ms("prefill", slots) if so_far.prefill_ms > 0 else 0.0
+        predicted += self._stage_ms("vision", slots) if so_far.vision_ms > 0 else 0.0
+        if predicted <= MIN_EVIDENCE * (predicted + self.rest_ms(so_far)):
+            return 1.0
+        return so_far.total_ms / predicted
+
+    def _profile_ms(self, slots: int) -> float:
+        counts = {"vision": 1, "prefill": 1, "decode": self.steps}
+        return sum(counts[stage] * line.at(slots) for stage, line in self._lines.items())
+
+    def _spread(self, quantile: float) -> float:
+        """``quantile`` less the median of the recent whole chunks' cost ratios, within [0, MAX_SPREAD]."""
+        ratios = sorted(self._chunk_ratios)
+        if not ratios or quantile <= 0.5:
+            return 0.0
+        # The lower neighbour, not interpolated: the largest sample alone then never counts.
+        high = ratios[int(quantile * (len(ratios) - 1))]
+        return min(max(high - median(ratios), 0.0), MAX_SPREAD)
+
+    def learn_whole(self, times: ChunkTimes, overhead_ms: float) -> None:
+        """Take a whole chunk. The first one stands in where there was no calibration."""
+        if not self.is_ready:
+            self._fit([times])
+            return
+        self._add_ratios(times)
+        self._overheads_ms.append(overhead_ms)
+        self._steps.append(len(times.decode_ms))
+
+    def learn_cut(self, times: ChunkTimes) -> None:
+        """Take a chunk that was cut: lower bounds, which may raise a stage's level and never lower it.
+
+        Stages that did not run are extrapolated by the slow-down that was seen on those that did.
+        """
+        seen, slow_down = stage_costs(times), self.slow_down(times)
+        for stage, line in self._lines.items():
+            profile_ms, level = line.at(times.slots_in_use), self._level(stage)
+            ratio = seen[stage] / profile_ms if stage in seen and profile_ms > 0 else level * slow_down
+            if ratio > level:
+                self._ratios[stage].append(ratio)
+
+    def _fit(self, samples: Sequence[ChunkTimes]) -> None:
+        whole = [times for times in samples if times.completed and is_usable(times)]
+        for stage in STAGES:
+            points = [(t.slots_in_use, stage_costs(t)[stage]) for t in whole if stage in stage_costs(t)]
+            if points:
+                self._lines[stage] = fit_line(points)
+                self._ratios[stage] = deque(maxlen=LEVEL_SAMPLES)
+        self._steps.extend(len(times.decode_ms) for times in whole)
+
+    def _add_ratios(self, times: ChunkTimes) -> None:
+        profile_ms = 0.0
+        for stage, ms in stage_costs(times).items():
+            line_ms = self._lines[stage].at(times.slots_in_use) if stage in self._lines else 0.0
+            if line_ms > 0:
+                self._ratios[stage].append(ms / line_ms)
+                profile_ms += line_ms * (len(times.decode_ms) if stage == "decode" else 1)
+        if profile_ms > 0:
+            self._chunk_ratios.append(times.total_ms / profile_ms)
+
+    def _level(self, stage: str) -> float:
+        ratios = self._ratios[stage]
+        return median(ratios) if ratios else 1.0
+
+    def _stage_ms(self, stage: str, slots: int) -> float:
+        return self._lines[stage].at(slots) * self._level(stage) if stage in self._lines else 0.0

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plain rule: moving averages of prefill and decode step against the time that is left.
+
+Vision is averaged together with the prefill, since both run once a chunk. An average has no memory of how
+costs spread or how they grow with the cache; ``robust_admission`` has. Kept selectable for comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean, median
+
+from vla_edge_ros.config import AdmissionConfig, TimingConfig
+from vla_edge_ros.runtime.probing import ProbeSchedule, is_usable, probe_must_stop
+from vla_edge_ros.types import ChunkTimes, Decision, Reason
+
+
+class EmaAdmission:
+    """Admits while elapsed + average prefill + steps * average decode step <= deadline - margin."""
+
+    def __init__(self, timing: TimingConfig, admission: AdmissionConfig):
+        self.rejected_samples = 0
+        self._budget_ms = timing.deadline_ms - timing.margin_ms
+        self._limit_ms = timing.deadline_ms - timing.publish_lead_ms - timing.recheck_margin_ms
+        self._weight = admission.ema_weight
+        self._probes = ProbeSchedule(admission.probe_after, admission.probe_every_max)
+        self._prefill_ms: float | None = None
+        self._decode_ms = 0.0
+        self._steps = 0
+        self._start_ms = 0.0
+
+    def calibrate(self, samples: Sequence[ChunkTimes]) -> None:
+        """Take only the number of decode steps: warm-up times are not learned (see ``Admission``)."""
+        steps = [len(times.decode_ms) for times in samples if times.completed and is_usable(times)]
+        if steps:
+            self._steps = int(median(steps))
+
+    def decide(self, elapsed_ms: float, slots_in_use: int) -> Decision:
+        predicted_ms = (self._prefill_ms or 0.0) + self._steps * self._decode_ms
+        self._start_ms = elapsed_ms
+        reason = self._reason(elapsed_ms, predicted_ms)
+        admitted = reason not in (Reason.OVER_BUDGET, Reason.NO_TIME_LEFT)
+        return Decision(admitted, reason, elapsed_ms, predicted_ms, self._budget_ms)
+
+    def _reason(self, elapsed_ms: float, predicted_ms: float) -> Reason:
+        if not elapsed_ms < self._budget_ms:
+            return Reason.NO_TIME_LEFT
+        if self._prefill_ms is None:
+            return Reason.FIRST_CHUNK
+        if elapsed_ms + predicted_ms <= self._budget_ms:
+            self._probes.admitted()
+            return Reason.WITHIN_BUDGET
+        if self._probes.due():
+            self._probes.started()
+            return Reason.PROBE
+        self._probes.refused()
+        return Reason.OVER_BUDGET
+
+    def must_abort(self, elapsed_ms: float, so_far: ChunkTimes) -> bool:
+        if self._prefill_ms is None or self._probes.running:
+            guess_ms = self._decode_ms or so_far.prefill_ms
+            return probe_must_stop(self._limit_ms, elapsed_ms, so_far, self._steps, guess_ms)
+        rest_ms = max(0, self._steps - len(so_far.decode_ms)) * self._decode_ms
+        if so_far.prefill_ms == 0:
+            rest_ms += max(0.0, self._prefill_ms - so_far.vision_ms)
+            slow_down = 1.0
+        else:
+            expected_ms = self._prefill_ms + len(so_far.decode_ms) * self._decode_ms
+            slow_down = so_far.total_ms / expected_ms
+        return not elapsed_ms + rest_ms * max(1.0, slow_down) <= self._limit_ms
+
+    def learn(self, times: ChunkTimes) -> None:
+        """Average the stages that ran; a stage that was cut off never enters.
+
+        A whole probe replaces the averages: they come from before the refusals and proved to be out of date.
+        """
+        usable = is_usable(times)
+        self.rejected_samples += not usable
+        fits = usable and times.completed and self._start_ms + times.total_ms <= self._limit_ms
+        fresh = self._prefill_ms is None or (self._probes.running and fits)
+        self._probes.report(fits)
+        if not usable or times.prefill_ms == 0:
+            return
+        if times.completed:
+            self._steps = len(times.decode_ms)
+        prefill_ms = times.vision_ms + times.prefill_ms
+        self._prefill_ms = self._mix(self._prefill_ms or 0.0, prefill_ms, fresh)
+        if times.decode_ms:
+            # The first decode average may come later than the first prefill: a chunk was cut in between.
+            is_first = fresh or self._decode_ms == 0
+            self._decode_ms = self._mix(self._decode_ms, fmean(times.decode_ms), is_first)
+
+    def _mix(self, average: float, sample: float, replace: bool) -> float:
+        return sample if replace else (1.0 - self._weight) * average + self._weight * sample

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The default rule: calibrated cost times the machine's present level, re-checked while the chunk runs.
+
+A re-checked chunk is cut cheaply and in time, so admission plans with the median; a high quantile would
+refuse chunks that mostly fit (docs/admission.md has the figures for both).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vla_edge_ros.config import AdmissionConfig, TimingConfig
+from vla_edge_ros.runtime.cost_model import CostModel
+from vla_edge_ros.runtime.probing import ProbeSchedule, is_usable, probe_must_stop
+from vla_edge_ros.types import ChunkTimes, Decision, Reason
+
+HYSTERESIS = 0.01  # after a refusal the prediction must clear the budget by this share of it
+
+
+class RobustAdmission:
+    """Admits while elapsed + (a + b * slots) * (level + spread) <= deadline - margin.
+
+    ``rejected_samples`` counts measurements that were not finite, negative or empty; they change nothing.
+    """
+
+    def __init__(self, timing: TimingConfig, admission: AdmissionConfig):
+        self.model = CostModel()
+        self.rejected_samples = 0
+        self._budget_ms = timing.deadline_ms - timing.margin_ms
+        self._limit_ms = timing.deadline_ms - timing.publish_lead_ms - timing.recheck_margin_ms
+        self._quantile = admission.cost_quantile
+        self._probes = ProbeSchedule(admission.probe_after, admission.probe_every_max)
+        self._refusing = False
+        self._start_ms = 0.0
+        self._overhead_ms = 0.0
+
+    def calibrate(self, samples: Sequence[ChunkTimes]) -> None:
+        self.model.calibrate(samples)
+
+    def decide(self, elapsed_ms: float, slots_in_use: int) -> Decision:
+        predicted_ms = self.model.chunk_ms(slots_in_use, self._quantile)
+        self._start_ms, self._overhead_ms = elapsed_ms, 0.0
+        reason = self._reason(elapsed_ms, predicted_ms)
+        admitted = reason not in (Reason.OVER_BUDGET, Reason.NO_TIME_LEFT)
+        return Decision(admitted, reason, elapsed_ms, predicted_ms, self._budget_ms)
+
+    def _reason(self, elapsed_ms: float, predicted_ms: float) -> Reason:
+        if not elapsed_ms < self._budget_ms:
+            return Reason.NO_TIME_LEFT
+        if not self.model.is_ready:
+            return Reason.FIRST_CHUNK
+        room = 1.0 - HYSTERESIS if self._refusing else 1.0
+        if elapsed_ms + predicted_ms <= self._budget_ms * room:
+            self._refusing = False
+            self._probes.admitted()
+            return Reason.WITHIN_BUDGET
+        self._refusing = True
+        if self._probes.due():
+            self._probes.started()
+            return Reason.PROBE
+        self._probes.refused()
+        return Reason.OVER_BUDGET
+
+    def must_abort(self, elapsed_ms: float, so_far: ChunkTimes) -> bool:
+        self._overhead_ms = max(self._overhead_ms, elapsed_ms - self._start_ms - so_far.total_ms)
+        slow_down = max(1.0, self.model.slow_down(so_far))
+        if not self.model.is_ready or self._probes.running:
+            guess_ms = self.model.calibrated_step_ms(so_far.slots_in_use) * slow_down
+            return probe_must_stop(self._limit_ms, elapsed_ms, so_far, self.model.steps, guess_ms)
+        rest_ms = self.model.rest_ms(so_far) * slow_down
+        return not elapsed_ms + rest_ms <= self._limit_ms
+
+    def learn(self, times: ChunkTimes) -> None:
+        usable = is_usable(times)
+        self.rejected_samples += not usable
+        end_ms = self._start_ms + self._overhead_ms + times.total_ms
+        self._probes.report(usable and times.completed and end_ms <= self._limit_ms)
+        if not usable:
+            return
+        if times.completed:
+            self.model.learn_whole(times, self._overhead_ms)
+        else:
+            self.model.learn_cut(times)
