@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoint folders: every stored type, shards, and each way in which a folder can be broken."""
+
+import json
+
+import numpy as np
+import pytest
+
+from vla_edge_ros.errors import WeightsError
+from vla_edge_ros.model.bfloat16 import bfloat16_to_float32, float32_to_bfloat16
+from vla_edge_ros.model.checkpoint import CheckpointWeights
+from vla_edge_ros.model.decoder_config import TINY, DecoderConfig
+from vla_edge_ros.model.random_weights import RandomWeights
+from vla_edge_ros.model.tensor_shapes import tensor_shapes
+
+EMBEDDING = "model.embed_tokens.weight"
+K_BIAS = "model.layers.1.self_attn.k_proj.bias"
+UNTIED = DecoderConfig(
+    hidden_size=16,
+    intermediate_size=24,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    num_key_value_heads=1,
+    head_dim=8,
+    vocab_size=300,
+    qkv_bias=False,
+    tie_word_embeddings=False,
+)
+
+
+def reference(config=TINY):
+    weights = RandomWeights(config, seed=9)
+    return {name: weights.tensor(name) for name in tensor_shapes(config)}
+
+
+def stored(values, kind):
+    """``(type as the format names it, shape, bytes)`` of one tensor."""
+    data = {
+        "bfloat16": ("BF16", float32_to_bfloat16(values)),
+        "float16": ("F16", values.astype(np.float16)),
+        "float32": ("F32", values.astype(np.float32)),
+        "float64": ("F64", values.astype(np.float64)),
+    }[kind]
+    return data[0], values.shape, data[1].tobytes()
+
+
+def write_stored(path, tensors):
+    """The safetensors format by its description: length of the header, JSON header, the elements."""
+    header, elements = {"__metadata__": {"format": "pt"}}, b""
+    for name, (dtype, shape, data) in tensors.items():
+        at = [len(elements), len(elements) + len(data)]
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": at}
+        elements += data
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + elements)
+
+
+def write(folder, tensors, kind="bfloat16", file="model.safetensors"):
+    write_stored(folder / file, {name: stored(values, kind) for name, values in tensors.items()})
+
+
+def write_sharded(folder, tensors):
+    names = sorted(tensors)
+    files = {name: f"model-0000{1 + (i % 3)}-of-00003.safetensors" for i, name in enumerate(names)}
+    for file in set(files.values()):
+        write(folder, {name: tensors[name] for name in names if files[name] == file}, file=file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": files}))
+    return files
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16", "float32"])
+def test_every_type_is_read_back_exactly(tmp_path, kind):
+    tensors = {name: np.round(values * 64) / 64 for name, values in reference().items()}  # exact in all three
+    write(tmp_path, tensors, kind)
+    weights = CheckpointWeights(tmp_path, TINY)
+    for name, values in tensors.items():
+        assert weights.tensor(name).dtype == np.float32
+        assert np.array_equal(weights.tensor(name), values)
+        assert np.array_equal(weights.rows(name, [2, 0, 2]), values[[2, 0, 2]])
+        type_name, raw = weights.raw(name)
+        assert type_name == kind and raw.shape == values.shape and not raw.flags.writeable
+        widened = bfloat16_to_float32(raw) if kind == "bfloat16" else raw
+        assert np.array_equal(widened, values)
+
+
+def test_raw_elements_are_mapped_and_not_copied(tmp_path):
+    write(tmp_path, reference())
+    base = CheckpointWeights(tmp_path, TINY).raw(EMBEDDING)[1]
+    while base.base is not None and not isinstance(base, np.memmap):
+        base = base.base
+    assert isinstance(base, np.memmap)
+
+
+def test_shards_equal_a_single_file(tmp_path):
+    tensors = reference()
+    write_sharded(tmp_path, tensors)
+    weights = CheckpointWeights(tmp_path, TINY)
+    for name, values in tensors.items():
+        assert np.array_equal(weights.tensor(name), values)
+
+
+def test_untied_decoder_without_bias_needs_its_head_and_no_bias(tmp_path):
+    tensors = reference(UNTIED)
+    write(tmp_path, tensors)
+    assert CheckpointWeights(tmp_path, UNTIED).tensor("lm_head.weight").shape == (300, 16)
+    del tensors["lm_head.weight"]
+    write(tmp_path, tensors)
+    with pytest.raises(WeightsError, match=r"lm_head\.weight is missing"):
+        CheckpointWeights(tmp_path, UNTIED)
+
+
+def test_optional_tensor_is_found_only_where_stored(tmp_path):
+    write(tmp_path, {**reference(), "vla.patch_projection": np.ones((64, 768), np.float32)})
+    weights = CheckpointWeights(tmp_path, TINY)
+    assert weights.has("vla.patch_projection") and not weights.has("vla.other")
+
+
+@pytest.mark.parametrize("name", [EMBEDDING, K_BIAS, "model.norm.weight"])
+def test_missing_tensor_is_named(tmp_path, name):
+    tensors = reference()
+    del tensors[name]
+    write(tmp_path, tensors)
+    with pytest.raises(WeightsError, match=f"{name} is missing"):
+        CheckpointWeights(tmp_path, TINY)
+
+
+def test_wrong_shape_names_file_tensor_expected_and_got(tmp_path):
+    write(tmp_path, {**reference(), K_BIAS: np.zeros((31,), np.float32)})
+    with pytest.raises(WeightsError) as caught:
+        CheckpointWeights(tmp_path, TINY)
+    for part in ("model.safetensors", K_BIAS, "[32]", "[31]"):
+        assert part in str(caught.value)
+
+
+def test_wrong_type_names_file_tensor_expected_and_got(tmp_path):
+    tensors = {name: stored(values, "bfloat16") for name, values in reference().items()}
+    tensors[K_BIAS] = stored(np.zeros(32), "float64")
+    write_stored(tmp_path / "model.safetensors", tensors)
+    with pytest.raises(WeightsError) as caught:
+        CheckpointWeights(tmp_path, TINY)
+    for part in ("model.safetensors", K_BIAS, "BF16", "F64"):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("keep", [0, 4, 8, 200, -1])
+def test_cut_file_is_refused_by_name(tmp_path, keep):
+    write(tmp_path, reference())
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(WeightsError, match=r"model\.safetensors: not a whole safetensors file"):
+        CheckpointWeights(tmp_path, TINY)
+
+
+def test_folder_without_weights_says_what_was_expected(tmp_path):
+    with pytest.raises(WeightsError, match=r"model\.safetensors or model\.safetensors\.index\.json"):
+        CheckpointWeights(tmp_path, TINY)
+
+
+def test_missing_shard_is_named(tmp_path):
+    write_sharded(tmp_path, reference())
+    (tmp_path / "model-00002-of-00003.safetensors").unlink()
+    with pytest.raises(WeightsError, match="model-00002-of-00003"):
+        CheckpointWeights(tmp_path, TINY)
+
+
+def test_index_that_places_a_tensor_in_the_wrong_shard_is_refused(tmp_path):
+    files = write_sharded(tmp_path, reference())
+    files[EMBEDDING] = next(file for file in files.values() if file != files[EMBEDDING])
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    with pytest.raises(WeightsError, match=EMBEDDING):
+        CheckpointWeights(tmp_path, TINY)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"weight_map": []}', '{"weight_map": {"a": 1}}'])
+def test_broken_index_is_refused_by_name(tmp_path, text):
+    (tmp_path / "model.safetensors.index.json").write_text(text)
+    with pytest.raises(WeightsError, match=r"index\.json"):
+        CheckpointWeights(tmp_path, TINY)
+
+
+def test_index_may_not_point_outside_its_folder(tmp_path):
+    text = json.dumps({"weight_map": {EMBEDDING: "../other.safetensors"}})
+    (tmp_path / "model.safetensors.index.json").write_text(text)
+    with pytest.raises(WeightsError, match="own folder"):
+        CheckpointWeights(tmp_path, TINY)
