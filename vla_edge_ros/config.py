@@ -37,7 +37,8 @@ def check_fields(section: str, config: Any) -> None:
         if is_dataclass(value):
             continue
         default = item.default_factory() if callable(item.default_factory) else item.default
-        if type(value) is not type(default):
+        whole_number = type(default) is float and type(value) is int
+        if type(value) is not type(default) and not whole_number:
             raise ConfigError(f"{name} must be a {type(default).__name__}, got {value!r}")
         for number in value if isinstance(value, tuple) else (value,):
             if not isinstance(number, float | int) or isinstance(number, bool):
@@ -66,7 +67,8 @@ class FrameConfig:
         check_fields("frame", self)
         if self.width % self.patch_size or self.height % self.patch_size:
             raise ConfigError(
-                f"frame.patch_size must divide width and height, got {self.width}x{self.height} / {self.patch_size}"
+                f"frame.patch_size must divide width and height, "
+                f"got {self.width}x{self.height} / {self.patch_size}"
             )
 
     @property
@@ -118,7 +120,8 @@ class CacheConfig:
         check_fields("cache", self)
         if self.capacity_slots % self.page_slots:
             raise ConfigError(
-                f"cache.capacity_slots must be a multiple of page_slots, got {self.capacity_slots} / {self.page_slots}"
+                f"cache.capacity_slots must be a multiple of page_slots, "
+                f"got {self.capacity_slots} / {self.page_slots}"
             )
 
     @property
@@ -137,7 +140,9 @@ class TimingConfig:
         1.0, "the watchdog answers this long before the deadline, so that its message is not late", low=0.1
     )
     recheck_margin_ms: float = param(0.5, "a chunk is cut when it would end later than this before the lead")
-    spin_us: float = param(100.0, "the last stretch of a wait that spins instead of sleeping", low=0.0, high=500.0)
+    spin_us: float = param(
+        100.0, "the last stretch of a wait that spins instead of sleeping", low=0.0, high=500.0
+    )
     max_frame_age_ms: float = param(100.0, "an older frame is stale and is not acted on", low=1.0)
 
     def __post_init__(self) -> None:
@@ -160,18 +165,23 @@ class AdmissionConfig:
 
     policy: str = param("robust", "cost estimator", choices=("ema", "robust"))
     cost_quantile: float = param(
-        0.5, "robust: share of recent chunks whose cost must fit; above 0.5 fewer are cut, more refused",
-        low=0.5, high=0.99,
+        0.5,
+        "robust: share of recent chunks whose cost must fit; above 0.5 fewer are cut, more refused",
+        low=0.5,
+        high=0.99,
     )
     ema_weight: float = param(0.2, "weight of a new sample in the ema policy", low=0.001, high=1.0)
-    probe_after: int = param(4, "refusals in a row before a probe is admitted; doubles to probe_every_max", low=1)
+    probe_after: int = param(
+        4, "refusals in a row before a probe is admitted; doubles to probe_every_max", low=1
+    )
     probe_every_max: int = param(30, "the longest run of refusals between two probes", low=1)
 
     def __post_init__(self) -> None:
         check_fields("admission", self)
         if self.probe_every_max < self.probe_after:
             raise ConfigError(
-                f"admission.probe_every_max must be at least probe_after, got {self.probe_every_max} < {self.probe_after}"
+                f"admission.probe_every_max must be at least probe_after, "
+                f"got {self.probe_every_max} < {self.probe_after}"
             )
 
 
@@ -196,9 +206,10 @@ class ActionConfig:
     def __post_init__(self) -> None:
         check_fields("action", self)
         for name in ("low", "high"):
-            if len(getattr(self, name)) != len(self.names):
+            values = getattr(self, name)
+            if len(values) != len(self.names):
                 raise ConfigError(
-                    f"action.{name} must have {len(self.names)} values, one a name, got {len(getattr(self, name))}"
+                    f"action.{name} must have {len(self.names)} values, one a name, got {len(values)}"
                 )
         if not self.names or len(set(self.names)) != len(self.names):
             raise ConfigError(f"action.names must be non-empty and unique, got {self.names}")
@@ -257,13 +268,15 @@ class VlaConfig:
         for need, what in ((self.frame.tokens, "vision"), (self.action.tokens, "action")):
             if need > self.cache.page_slots:
                 raise ConfigError(
-                    f"cache.page_slots must hold one frame or one action: {need} {what} tokens > {self.cache.page_slots}"
+                    f"cache.page_slots must hold one frame or one action: "
+                    f"{need} {what} tokens > {self.cache.page_slots}"
                 )
-        # Prompt, one page of action tokens, the page the next frame is written to, and two frames to choose from.
-        need = self.prompt.max_pages + 1 + 1 + max(2, self.cache.protect_latest + 1)
+        # Prompt, one page of action tokens, one for the incoming frame, and frames to choose from.
+        frames = max(2, self.cache.protect_latest + 1)
+        need = self.prompt.max_pages + 1 + 1 + frames
         if self.cache.pages < need:
             raise ConfigError(
-                f"cache.capacity_slots is too small: {self.prompt.max_pages} prompt + 1 action + 1 incoming + "
-                f"{max(2, self.cache.protect_latest + 1)} frame pages = {need} pages of {self.cache.page_slots} = "
+                f"cache.capacity_slots is too small: {self.prompt.max_pages} prompt + 1 action + "
+                f"1 incoming + {frames} frame pages = {need} pages of {self.cache.page_slots} = "
                 f"{need * self.cache.page_slots} slots, got {self.cache.capacity_slots}"
             )

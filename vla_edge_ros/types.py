@@ -27,6 +27,7 @@ class Outcome(Enum):
     ABORTED = "aborted"  # cut between two stages, rolled back, too little time left
     LATE = "late"  # the watchdog answered for the cycle before the result was there
     ENGINE_ERROR = "engine_error"  # an exception in the engine; rolled back
+    STOPPED = "stopped"  # not a cycle: the zero motion that ends a run
 
 
 class ActionSource(Enum):

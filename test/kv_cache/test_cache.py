@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slot accounting: invariants under any history, rollback to the identical state, sizes that cannot work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vla_edge_ros.config import CacheConfig, PromptConfig, VlaConfig
+from vla_edge_ros.errors import ConfigError
+from vla_edge_ros.kv_cache.cache import KvCache
+from vla_edge_ros.kv_cache.eviction import make_policy
+
+POLICIES = ("fifo", "sliding_window", "semantic", "bridge", "reservoir", "time_thinning")
+
+
+def cache(pages=14, eviction="fifo", prompt_tokens=40, prompt_pages=2, **options) -> KvCache:
+    config = CacheConfig(capacity_slots=pages * 32, eviction=eviction, protect_latest=2, **options)
+    made = KvCache(config, make_policy(config), frame_tokens=32, prompt_pages=prompt_pages, descriptor_size=4)
+    made.set_prompt(prompt_tokens)
+    return made
+
+
+def descriptor(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=4).astype(np.float32)
+
+
+def insert(kv: KvCache, sequence: int):
+    with kv.begin(sequence, sequence * 1000) as chunk:
+        return chunk, chunk.commit(descriptor(sequence))
+
+
+def test_4096_slots_keep_124_frames_beside_two_prompt_pages():
+    config = CacheConfig(eviction="fifo")
+    kv = KvCache(config, make_policy(config), frame_tokens=32, prompt_pages=2)
+    assert kv.room == 128 - 2 - 1 - 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    eviction=st.sampled_from(POLICIES),
+    prompt=st.integers(1, 64),
+    history=st.lists(st.sampled_from(["commit", "rollback", "error", "flush", "prompt"]), max_size=60),
+)
+def test_every_page_has_one_holder_under_any_history(eviction, prompt, history):
+    kv = cache(eviction=eviction, prompt_tokens=prompt)
+    sequence = 0
+    for event in history:
+        before = kv.state()
+        if event == "flush":
+            kv.flush()
+        elif event == "prompt":
+            kv.set_prompt(1 + sequence % 64)
+        elif event == "commit":
+            sequence += 1
+            insert(kv, sequence)
+        else:
+            try:
+                with kv.begin(sequence + 1, 0):
+                    if event == "error":
+                        raise RuntimeError("in the middle of a chunk")
+            except RuntimeError:
+                pass
+            assert kv.state() == before
+        view = kv.view(kv._free[-1])
+        held = [*range(2), view.action_page, *kv.memory.pages.tolist(), *kv._free]
+        assert sorted(held) == list(range(14))  # prompt, action, kept and free pages: each page once
+        assert kv._free and len(kv.memory) <= kv.room
+        assert np.all(np.diff(kv.memory.sequences) > 0)
+        assert view.slots_in_use == kv.slots_next <= 14 * 32
+        assert view.frame_page not in [*view.pages[:-1], view.action_page]
+
+
+@pytest.mark.parametrize("eviction", POLICIES)
+def test_rollback_when_full_keeps_every_frame_and_its_page(eviction):
+    kv = cache(eviction=eviction)
+    for sequence in range(1, 40):
+        insert(kv, sequence)
+    before = kv.state()
+    with kv.begin(40, 40_000) as chunk:
+        assert chunk.page not in kv.memory.pages
+    assert kv.state() == before
+
+
+def test_commit_that_is_refused_rolls_back():
+    kv = cache(eviction="semantic")
+    insert(kv, 1)
+    before = kv.state()
+    with pytest.raises(ValueError, match="finite"), kv.begin(2, 0) as chunk:
+        chunk.commit(np.full(4, np.nan, np.float32))
+    assert kv.state() == before
+
+
+def test_full_cache_evicts_exactly_one_frame_a_commit():
+    kv = cache()
+    evicted = [insert(kv, sequence)[1] for sequence in range(1, 31)]
+    assert evicted == [None] * kv.room + list(range(1, 31 - kv.room))
+
+
+def test_view_is_in_time_order_with_the_last_prompt_page_partly_filled():
+    kv = cache(prompt_tokens=40)
+    for sequence in range(1, 20):
+        insert(kv, sequence)
+    view = kv.view(kv._free[-1])
+    assert view.pages[:2].tolist() == [0, 1] and view.fills[:2].tolist() == [32, 8]
+    assert view.pages[2:-1].tolist() == kv.memory.pages.tolist()
+    assert view.pages.dtype == view.fills.dtype == np.int32
+
+
+def test_two_chunks_at_once_are_a_broken_invariant():
+    kv = cache()
+    with kv.begin(1, 0), pytest.raises(AssertionError):
+        kv.begin(2, 0)
+
+
+@pytest.mark.parametrize("tokens", [0, 65, 10_000])
+def test_prompt_that_does_not_fit_is_refused_with_the_numbers(tokens):
+    with pytest.raises(ConfigError, match=f"1 to 64 tokens, got {tokens}"):
+        cache(prompt_tokens=tokens)
+
+
+def test_impossible_sizes_are_refused_with_the_arithmetic():
+    """Fault A40."""
+    with pytest.raises(
+        ConfigError, match=r"2 prompt \+ 1 action \+ 1 incoming \+ 9 frame pages = 13 pages of 32"
+    ):
+        VlaConfig(cache=CacheConfig(capacity_slots=12 * 32), prompt=PromptConfig(max_pages=2))
+    VlaConfig(cache=CacheConfig(capacity_slots=13 * 32), prompt=PromptConfig(max_pages=2))
+    config = CacheConfig(capacity_slots=4 * 32)
+    with pytest.raises(
+        ConfigError, match="4 pages of 32 slots less 2 prompt, 1 action and 1 incoming page leave 0"
+    ):
+        KvCache(config, make_policy(config), frame_tokens=32, prompt_pages=2)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every outcome of a cycle, on a fake clock and a scripted engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vla_edge_ros.config import PromptConfig
+from vla_edge_ros.runtime.control_loop import Prompt
+from vla_edge_ros.types import ActionSource, Outcome
+
+STAGES = ["vision", "prefill", *(f"decode{step}" for step in range(7))]
+
+
+def test_acted_on_a_new_frame_in_the_order_of_the_design(rig):
+    record = rig.cycle()
+    assert record.outcome is Outcome.ACTED and record.source is ActionSource.FRESH
+    assert rig.engine.calls == STAGES
+    assert record.action.stamp_ns == rig.slot.frame.stamp_ns
+    assert record.tokens == tuple(range(8))
+    assert record.latency_ms == pytest.approx(1 + 5 + 7)
+    assert record.times.completed and record.times.total_ms == pytest.approx(13)
+    assert rig.admission.learned == [record.times]
+
+
+def test_no_frame_yet_publishes_nothing(rig):
+    record = rig.cycle(camera=False)
+    assert record.outcome is Outcome.NO_FRAME_YET and record.source is ActionSource.NONE
+    assert rig.sink.published == [] and rig.engine.calls == []
+
+
+def test_no_new_frame_repeats_and_does_not_prefill_twice(rig):
+    rig.cycle()
+    rig.engine.calls.clear()
+    record = rig.cycle(camera=False)
+    assert record.outcome is Outcome.NO_NEW_FRAME and record.source is ActionSource.REPEAT
+    assert rig.engine.calls == [] and len(rig.cache.memory) == 1
+
+
+def test_slow_camera_inserts_each_frame_once(rig):
+    """Fault A2: a camera at a third of the loop's rate."""
+    for number in range(60):
+        rig.cycle(camera=number % 3 == 0)
+    inserted = [record.frame_sequence for record in rig.sink.records if record.outcome is Outcome.ACTED]
+    assert inserted == list(range(1, 21))
+
+
+def test_stale_frame_is_not_acted_on(rig):
+    rig.cycle()
+    record = rig.cycle(age_ms=100.1)
+    assert record.outcome is Outcome.STALE_FRAME and record.source is ActionSource.REPEAT
+    assert record.frame_age_ms == pytest.approx(100.1)
+    assert rig.cycle(age_ms=99.0).outcome is Outcome.ACTED
+
+
+def test_dead_camera_becomes_stale_and_ends_in_zero_motion(rig):
+    """Fault A3."""
+    rig.cycle()
+    sources = [rig.cycle(camera=False).source for _ in range(6)]
+    assert sources == [ActionSource.REPEAT] * 3 + [ActionSource.ZERO] * 3
+    assert rig.sink.records[-1].outcome is Outcome.STALE_FRAME
+
+
+def test_frame_stamp_in_the_future_has_no_negative_age(rig):
+    assert rig.cycle(age_ms=-20).frame_age_ms == 0.0
+
+
+def test_refused_does_no_work_and_keeps_the_frame_for_the_next_cycle(rig):
+    rig.cycle()
+    rig.engine.calls.clear()
+    rig.admission.admit = False
+    record = rig.cycle()
+    assert record.outcome is Outcome.REFUSED and record.decision.predicted_ms == 13.0
+    assert rig.engine.calls == []
+    rig.admission.admit = True
+    assert rig.cycle(camera=False).outcome is Outcome.ACTED  # the refused frame was never used
+
+
+def test_admission_is_told_the_real_elapsed_time(rig):
+    """Fault A14: work before admission counts, here a prompt rewrite of 3 ms."""
+    rig.loop.change_prompt(Prompt("x", np.arange(6)))
+    assert rig.cycle().decision.elapsed_ms == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("stage", range(len(STAGES) + 1))
+def test_aborted_before_any_stage_leaves_the_cache_as_it_was(rig, stage):
+    rig.cycle()
+    before = rig.cache.state()
+    rig.engine.calls.clear()
+    spent = [0, 1, 6, 7, 8, 9, 10, 11, 12, 1e9][stage]
+    rig.admission.abort_after_ms = spent - 0.5
+    record = rig.cycle()
+    if stage == len(STAGES):
+        assert record.outcome is Outcome.ACTED
+        return
+    assert record.outcome is Outcome.ABORTED and record.source is ActionSource.REPEAT
+    assert rig.engine.calls == STAGES[:stage]
+    assert rig.cache.state() == before
+    assert not rig.admission.learned[-1].completed
+    assert rig.admission.learned[-1].decode_ms == (1.0,) * max(0, stage - 2)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_engine_error_at_any_stage_rolls_back_and_falls_back(rig, stage):
+    """Fault A23."""
+    rig.cycle()
+    before = rig.cache.state()
+    rig.engine.fail_at = stage
+    record = rig.cycle()
+    assert record.outcome is Outcome.ENGINE_ERROR and stage in record.error
+    assert record.source is ActionSource.REPEAT
+    assert rig.cache.state() == before
+    rig.engine.fail_at = None
+    assert rig.cycle().outcome is Outcome.ACTED
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_embedding_that_is_not_finite_is_an_engine_error(rig, value):
+    """Fault A35: refused before it reaches the memory or the prefill."""
+    rig.engine.embedding = np.array([1.0, value], np.float32)
+    record = rig.cycle()
+    assert record.outcome is Outcome.ENGINE_ERROR and "not finite" in record.error
+    assert len(rig.cache.memory) == 0 and "prefill" not in rig.engine.calls
+
+
+def test_late_result_is_never_published_but_its_frame_is_kept(rig):
+    rig.cycle()
+    published = len(rig.sink.records)
+    rig.claims.take(2)  # the watchdog answers for the cycle first
+    assert rig.cycle() is None
+    assert len(rig.sink.records) == published
+    assert rig.cache.memory.sequences.tolist() == [1, 2]
+    assert rig.metrics.snapshot().dropped_results == 1
+    assert rig.admission.learned[-1].completed  # its cost is real
+
+
+def test_unexpected_exception_leaves_the_loop_rolled_back(rig, monkeypatch):
+    rig.cycle()
+    before = rig.cache.state()
+    monkeypatch.setattr(rig.engine, "prefill", lambda view: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        rig.cycle()
+    assert rig.cache.state() == before
+
+
+def test_view_holds_the_prompt_the_kept_frames_and_the_incoming_page(rig):
+    for _ in range(3):
+        rig.cycle()
+    view = rig.engine.views[-1]
+    assert view.fills.tolist() == [5, 32, 32, 32]
+    assert len(set(view.pages.tolist()) | {view.action_page}) == 5
+    assert view.slots_in_use == 5 + 3 * 32 == rig.admission.asked_slots[-1]
+
+
+def test_slots_stay_constant_over_a_thousand_cycles(rig):
+    """Faults A30, A31: action tokens are not kept, a full cache never overflows."""
+    for _ in range(1000):
+        record = rig.cycle()
+    full = record.slots_in_use
+    assert full == 5 + rig.cache.room * 32
+    assert len(rig.engine.views[-1].pages) == 1 + rig.cache.room + 1
+    assert record.evicted_sequence == 1000 - rig.cache.room
+
+
+@pytest.mark.parametrize(("mode", "kept"), [("flush", 1), ("keep", 4)])
+def test_changed_instruction_is_pinned_before_the_next_frame(rig, mode, kept):
+    config = replace(rig.config, prompt=PromptConfig(max_pages=1, on_change=mode))
+    rig = rig.build(config)
+    for _ in range(3):
+        rig.cycle()
+    rig.loop.change_prompt(Prompt("x", np.arange(7)))
+    assert rig.cycle().outcome is Outcome.ACTED
+    assert rig.engine.prompts == [([0, 1, 2, 3, 4, 5, 6], (0,))]
+    assert rig.cache.prompt_tokens == 7 and len(rig.cache.memory) == kept
+    rig.cycle()
+    assert len(rig.engine.prompts) == 1
+
+
+def test_instruction_that_fails_to_write_is_tried_again(rig):
+    rig.cycle()
+    rig.loop.change_prompt(Prompt("x", np.arange(7)))
+    rig.engine.fail_at = "prompt"
+    assert rig.cycle().outcome is Outcome.ENGINE_ERROR
+    rig.engine.fail_at = None
+    assert rig.cycle().outcome is Outcome.ACTED
+    assert rig.cache.prompt_tokens == 7

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One answer a cycle, whoever gives it, and zero motion as the last word."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from vla_edge_ros.config import ActionConfig, FallbackConfig
+from vla_edge_ros.runtime.cycle_answers import CycleAnswers
+from vla_edge_ros.runtime.fallback import FallbackLadder
+from vla_edge_ros.runtime.metrics import RunMetrics
+from vla_edge_ros.types import Action, ActionSource, CycleRecord, Outcome
+
+ACTION = Action(np.arange(8.0), 5)
+
+
+def test_watchdog_answer_is_late_and_follows_the_ladder(rig):
+    rig.cycle()
+    rig.claims.take(2)
+    record = rig.answers.expire(2, rig.clock.now_ns)
+    assert record.outcome is Outcome.LATE and record.source is ActionSource.REPEAT
+    assert record.repeat_streak == 1
+
+
+def test_finish_is_the_last_message_and_nothing_follows_it(rig):
+    rig.cycle()
+    rig.answers.finish()
+    last = rig.sink.records[-1]
+    assert last.source is ActionSource.ZERO and last.outcome is Outcome.STOPPED
+    np.testing.assert_array_equal(last.action.values[:7], 0)
+    count = len(rig.sink.records)
+    assert rig.cycle() is None  # a chunk that was still computing
+    assert rig.answers.expire(9, 0) is None
+    rig.answers.finish()
+    assert len(rig.sink.records) == count
+
+
+def test_finish_before_any_action_publishes_nothing(rig):
+    rig.answers.finish()
+    assert rig.sink.records == []
+
+
+def test_reopened_run_does_not_repeat_the_action_of_the_run_before(rig):
+    rig.cycle()
+    rig.answers.finish()
+    rig.answers.open()
+    assert rig.cycle(camera=False).source is ActionSource.NONE
+
+
+def test_two_threads_racing_for_cycles_answer_each_exactly_once(rig):
+    """The lock and the claim together, under real threads."""
+    sink, lock = rig.sink, threading.Lock()
+
+    class LockedClaims:
+        next_cycle = 0
+
+        def claim(self, cycle):
+            with lock:
+                if cycle < self.next_cycle:
+                    return False
+                self.next_cycle = cycle + 1
+                return True
+
+    claims = LockedClaims()
+    ladder = FallbackLadder(FallbackConfig(), ActionConfig())
+    answers = CycleAnswers(claims, ladder, sink, RunMetrics(33.0), lambda: 0)
+    answers.open()
+    barrier = threading.Barrier(2)
+
+    def reason():
+        for cycle in range(300):
+            barrier.wait()
+            answers.act(CycleRecord(cycle, Outcome.ACTED), ACTION, 0)
+
+    def watch():
+        for cycle in range(300):
+            barrier.wait()
+            if claims.claim(cycle):
+                answers.expire(cycle, 0)
+
+    threads = [threading.Thread(target=reason), threading.Thread(target=watch)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [record.cycle for record in sink.records] == list(range(300))

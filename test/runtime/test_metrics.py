@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts against records added by hand, quantiles against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vla_edge_ros.runtime.metrics import Quantiles, RunMetrics
+from vla_edge_ros.types import ActionSource, CycleRecord, Decision, Outcome, Reason
+
+
+def record(outcome=Outcome.ACTED, source=ActionSource.FRESH, **fields) -> CycleRecord:
+    return CycleRecord(1, outcome, source=source, **fields)
+
+
+def test_counts_by_outcome_source_and_reason():
+    metrics = RunMetrics(33.0)
+    metrics.add(record(latency_ms=10), 11)
+    metrics.add(record(latency_ms=30), 33.5)
+    refused = Decision(False, Reason.OVER_BUDGET, 0, 40, 31)
+    metrics.add(record(Outcome.REFUSED, ActionSource.REPEAT, decision=refused, repeat_streak=2), 1)
+    metrics.add(record(Outcome.LATE, ActionSource.ZERO, skipped_cycles=3), 32)
+    metrics.add(record(Outcome.NO_FRAME_YET, ActionSource.NONE), 99)
+    seen = metrics.snapshot()
+    assert seen.cycles == 5 and seen.outcomes[Outcome.ACTED] == 2
+    assert seen.refusals == {Reason.OVER_BUDGET: 1}
+    assert seen.late_messages == 1  # a cycle that published nothing is not a late message
+    assert seen.deadline_misses == 1 and seen.window_deadline_misses == 1
+    assert seen.longest_repeat == 2 and seen.skipped_cycles == 3
+    assert (seen.window_repeats, seen.window_zeros) == (1, 1)
+    assert seen.latency_ms.max == 30 and seen.last.outcome is Outcome.NO_FRAME_YET
+
+
+def test_window_forgets_and_totals_do_not():
+    metrics = RunMetrics(33.0, window=10)
+    metrics.add(record(Outcome.LATE, ActionSource.REPEAT, latency_ms=500, repeat_streak=1), 500)
+    for _ in range(10):
+        metrics.add(record(latency_ms=5), 5)
+    seen = metrics.snapshot()
+    assert seen.window_deadline_misses == 0 and seen.deadline_misses == 1
+    assert seen.latency_ms.max == 5
+
+
+def test_quantiles_agree_with_numpy_and_an_empty_window_is_zero():
+    samples = np.random.default_rng(3).exponential(size=999).tolist()
+    seen = Quantiles.of(samples)
+    assert seen.p99 == np.quantile(samples, 0.99) and seen.max == max(samples)
+    assert Quantiles.of([]) == Quantiles()
+
+
+def test_reset_starts_a_new_run():
+    metrics = RunMetrics(33.0)
+    metrics.add(record(), 1)
+    metrics.reset()
+    assert metrics.snapshot().cycles == 0 and metrics.snapshot().last is None

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parameter tree refuses what cannot work and names it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, is_dataclass
+
+import pytest
+
+from vla_edge_ros.config import (
+    ActionConfig,
+    AdmissionConfig,
+    CacheConfig,
+    FallbackConfig,
+    FrameConfig,
+    ModelSource,
+    TimingConfig,
+    VlaConfig,
+)
+from vla_edge_ros.errors import ConfigError
+
+
+def leaves():
+    for section in fields(VlaConfig()):
+        for item in fields(getattr(VlaConfig(), section.name)):
+            yield section.name, getattr(VlaConfig(), section.name), item
+
+
+def test_defaults_are_the_design_constants():
+    config = VlaConfig()
+    assert (config.timing.deadline_ms, config.timing.margin_ms, config.timing.period_ms) == (33.0, 2.0, 33.0)
+    assert (config.cache.capacity_slots, config.cache.page_slots, config.cache.pages) == (4096, 32, 128)
+    assert (config.frame.width, config.frame.height, config.frame.tokens) == (128, 64, 32)
+    assert config.action.tokens == 8 and config.action.bins == 256
+    assert config.admission.ema_weight == 0.2 and config.engine.vram_ceiling_mb == 8192
+
+
+def test_every_leaf_has_a_description_and_a_plain_type():
+    for section, config, item in leaves():
+        value = getattr(config, item.name)
+        assert not is_dataclass(value)
+        assert item.metadata["description"], f"{section}.{item.name}"
+        assert type(value) in (bool, int, float, str, tuple)
+
+
+@pytest.mark.parametrize(
+    ("section", "name"), [(s, i.name) for s, c, i in leaves() if type(getattr(c, i.name)) is float]
+)
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "33", None, True])
+def test_no_float_takes_what_is_not_a_finite_number(section, name, value):
+    with pytest.raises(ConfigError, match=rf"^{section}\.{name} must be "):
+        type(getattr(VlaConfig(), section))(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: TimingConfig(period_ms=16.7), "timing.deadline_ms must not exceed period_ms"),
+        (
+            lambda: TimingConfig(margin_ms=32.0),
+            "timing.margin_ms [+] publish_lead_ms must be below deadline_ms",
+        ),
+        (lambda: TimingConfig(deadline_ms=0.0), "timing.deadline_ms must be at least 1.0, got 0.0"),
+        (lambda: CacheConfig(capacity_slots=4095), "cache.capacity_slots must be a multiple of page_slots"),
+        (lambda: CacheConfig(eviction="lru"), "cache.eviction must be one of fifo, .*got 'lru'"),
+        (lambda: CacheConfig(capacity_slots=True), "cache.capacity_slots must be a int, got True"),
+        (lambda: FrameConfig(width=130), "frame.patch_size must divide width and height, got 130x64 / 16"),
+        (lambda: VlaConfig(frame=FrameConfig(width=256)), "64 vision tokens > 32"),
+        (lambda: ModelSource(preset="huge"), "model.preset must be one of"),
+        (lambda: ActionConfig(low=(0.0,)), "action.low must have 8 values, one a name, got 1"),
+        (lambda: ActionConfig(low=(1.0,) * 8), "action.low must be below action.high for terminate"),
+        (lambda: ActionConfig(names=("dx",) * 8), "action.names must be non-empty and unique"),
+        (lambda: ActionConfig(held=("grip",)), "action.held names 'grip'"),
+        (lambda: FallbackConfig(max_repeats=-1), "fallback.max_repeats must be at least 0, got -1"),
+        (lambda: AdmissionConfig(probe_after=31), "admission.probe_every_max must be at least probe_after"),
+    ],
+)
+def test_impossible_values_are_refused_by_name(make, text):
+    with pytest.raises(ConfigError, match=text):
+        make()
+
+
+def test_whole_numbers_are_taken_for_floats():
+    assert TimingConfig(period_ms=50, deadline_ms=33).period_ms == 50

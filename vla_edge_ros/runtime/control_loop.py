@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One control cycle, in the hops and words of the design: slot, admission, memory, prefill, decode, action.
+
+``ControlLoop`` is run by the reasoning thread, which owns engine, cache and estimator. It knows no ROS, no
+thread and no engine by name; time comes in as two functions, so a test can run it on a fake clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.engines.base import Engine
+from vla_edge_ros.errors import EngineError
+from vla_edge_ros.kv_cache.cache import Chunk, KvCache
+from vla_edge_ros.runtime.admission import Admission
+from vla_edge_ros.runtime.cycle_answers import CycleAnswers
+from vla_edge_ros.types import NS_PER_MS, Action, ChunkTimes, CycleRecord, Frame, Outcome
+
+Describe = Callable[[NDArray[np.uint8], NDArray[np.float32]], "NDArray[np.float32] | None"]
+DecodeAction = Callable[[tuple[int, ...]], NDArray[np.float64]]
+
+
+class NewestFrame(Protocol):
+    """The reader's side of the frame slot."""
+
+    def latest(self) -> Frame | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Token ids of an instruction, int64 ``[p]``, waiting to be pinned."""
+
+    instruction: str
+    token_ids: NDArray[np.int64]
+
+
+class _TooLate(Exception):
+    """Leaves the chunk's ``with`` block, which rolls back; never leaves this module."""
+
+
+class ControlLoop:
+    """Runs cycles. Not thread-safe but for ``change_prompt``, which any thread may call."""
+
+    def __init__(
+        self,
+        config: VlaConfig,
+        *,
+        slot: NewestFrame,
+        engine: Engine,
+        cache: KvCache,
+        admission: Admission,
+        answers: CycleAnswers,
+        describe: Describe,
+        decode_action: DecodeAction,
+        frame_time_ns: Callable[[], int],
+        steady_ns: Callable[[], int] = time.monotonic_ns,
+    ):
+        self._config = config
+        self._slot = slot
+        self._engine = engine
+        self._cache = cache
+        self._admission = admission
+        self._answers = answers
+        self._describe = describe
+        self._decode_action = decode_action
+        self._frame_time_ns = frame_time_ns
+        self._steady_ns = steady_ns
+        self._used_sequence = (
+            0  # of the newest frame in the cache; a frame is never inserted twice (fault A2)
+        )
+        self._next_prompt: Prompt | None = None
+        self._scheduled_ns = 0
+        self._progress = ChunkTimes(0)
+
+    def change_prompt(self, prompt: Prompt) -> None:
+        """Rewrite the pinned prompt before the next cycle's frame; a newer prompt replaces a waiting one."""
+        self._next_prompt = prompt
+
+    def run_cycle(self, cycle: int, scheduled_ns: int, skipped: int = 0) -> CycleRecord | None:
+        """Answer one grid point; None where the watchdog answered first."""
+        self._scheduled_ns = scheduled_ns
+        record = CycleRecord(cycle, Outcome.ACTED, skipped_cycles=skipped)
+        try:
+            self._write_waiting_prompt()
+            frame = self._slot.latest()
+            outcome, age_ms = self._judge(frame)
+            if outcome is not Outcome.ACTED:
+                return self._fall_back(replace(record, outcome=outcome, frame_age_ms=age_ms))
+            record = replace(record, frame_sequence=frame.sequence, frame_age_ms=age_ms)
+            decision = self._admission.decide(self._elapsed_ms(), self._cache.slots_next)
+            record = replace(record, decision=decision, slots_in_use=self._cache.slots_in_use)
+            if not decision.admitted:
+                return self._fall_back(replace(record, outcome=Outcome.REFUSED))
+            return self._run_chunk(frame, record)
+        except EngineError as error:
+            # The chunk, if one was open, has been rolled back on the way here.
+            return self._fall_back(replace(record, outcome=Outcome.ENGINE_ERROR, error=str(error)))
+
+    def _write_waiting_prompt(self) -> None:
+        """Pin a changed instruction. On an engine error it stays waiting and is tried again next cycle."""
+        prompt = self._next_prompt
+        if prompt is None:
+            return
+        if self._config.prompt.on_change == "flush":
+            self._cache.flush()
+        self._engine.write_prompt(prompt.token_ids, self._cache.set_prompt(len(prompt.token_ids)))
+        if self._next_prompt is prompt:  # else a newer one came in meanwhile
+            self._next_prompt = None
+
+    def _judge(self, frame: Frame | None) -> tuple[Outcome, float]:
+        """Is there a frame to act on (ACTED: yes), and its age in the frames' clock, never negative."""
+        if frame is None:
+            return Outcome.NO_FRAME_YET, 0.0
+        age_ms = max(0, self._frame_time_ns() - frame.stamp_ns) / NS_PER_MS
+        if age_ms > self._config.timing.max_frame_age_ms:
+            return Outcome.STALE_FRAME, age_ms
+        if frame.sequence <= self._used_sequence:
+            return Outcome.NO_NEW_FRAME, age_ms
+        return Outcome.ACTED, age_ms
+
+    def _run_chunk(self, frame: Frame, record: CycleRecord) -> CycleRecord | None:
+        self._progress = ChunkTimes(self._cache.slots_next)
+        try:
+            with self._cache.begin(frame.sequence, frame.stamp_ns) as chunk:
+                tokens, descriptor = self._compute(frame, chunk)
+                # In time or not, the frame's keys and values are whole: keep the frame.
+                evicted = chunk.commit(descriptor)
+        except _TooLate:
+            self._admission.learn(self._progress)
+            return self._fall_back(replace(record, outcome=Outcome.ABORTED, times=self._progress))
+        self._used_sequence = frame.sequence
+        self._admission.learn(self._progress)
+        record = replace(record, times=self._progress, tokens=tokens, evicted_sequence=evicted)
+        return self._answers.act(
+            record, Action(self._decode_action(tokens), frame.stamp_ns), self._scheduled_ns
+        )
+
+    def _compute(self, frame: Frame, chunk: Chunk) -> tuple[tuple[int, ...], NDArray[np.float32] | None]:
+        """Vision, prefill, decode, with a look at the clock before each."""
+        self._check_time()
+        vision = self._engine.embed_frame(frame.pixels)
+        if not np.isfinite(vision.embedding).all():
+            raise EngineError(f"frame {frame.sequence}: its embedding is not finite; expected finite numbers")
+        descriptor = self._describe(frame.pixels, vision.embedding)
+        self._progress = replace(self._progress, vision_ms=vision.vision_ms)
+        self._check_time()
+        self._progress = replace(self._progress, prefill_ms=self._engine.prefill(chunk.view))
+        self._check_time()
+        decoded = self._engine.decode(chunk.view, self._config.action.tokens, self._must_stop)
+        self._progress = replace(self._progress, decode_ms=decoded.step_ms, completed=not decoded.stopped)
+        if decoded.stopped:
+            raise _TooLate
+        return decoded.tokens, descriptor
+
+    def _check_time(self) -> None:
+        if self._admission.must_abort(self._elapsed_ms(), self._progress):
+            raise _TooLate
+
+    def _must_stop(self, step_ms: tuple[float, ...]) -> bool:
+        return self._admission.must_abort(self._elapsed_ms(), replace(self._progress, decode_ms=step_ms))
+
+    def _fall_back(self, record: CycleRecord) -> CycleRecord | None:
+        return self._answers.fall_back(record, self._scheduled_ns)
+
+    def _elapsed_ms(self) -> float:
+        return (self._steady_ns() - self._scheduled_ns) / NS_PER_MS

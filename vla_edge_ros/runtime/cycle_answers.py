@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exactly one answer a cycle: from the reasoning thread in time, or from the watchdog thread.
+
+The claim by cycle number in the native watchdog decides who answers. The lock orders what follows a claim
+(ladder, publish, metrics) when one thread is preempted in it while the other claims the next cycle.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from vla_edge_ros.runtime.action_sink import ActionSink
+from vla_edge_ros.runtime.fallback import FallbackLadder
+from vla_edge_ros.runtime.metrics import RunMetrics
+from vla_edge_ros.types import NS_PER_MS, Action, ActionSource, CycleRecord, Outcome
+
+
+class Claims(Protocol):
+    """What is used of the native ``DeadlineWatchdog`` here."""
+
+    def claim(self, cycle: int) -> bool: ...
+
+
+class CycleAnswers:
+    """Turns an outcome into a published record, once a cycle."""
+
+    def __init__(
+        self,
+        claims: Claims,
+        ladder: FallbackLadder,
+        sink: ActionSink,
+        metrics: RunMetrics,
+        frame_time_ns: Callable[[], int],
+        steady_ns: Callable[[], int] = time.monotonic_ns,
+    ):
+        self._claims = claims
+        self._ladder = ladder
+        self._sink = sink
+        self._metrics = metrics
+        self._frame_time_ns = frame_time_ns
+        self._steady_ns = steady_ns
+        self._lock = threading.Lock()
+        self._open = False
+
+    def open(self) -> None:
+        """Begin a run. An action of an earlier run is never repeated."""
+        with self._lock:
+            self._ladder.forget()
+            self._open = True
+
+    def act(self, record: CycleRecord, action: Action, scheduled_ns: int) -> CycleRecord | None:
+        """Publish a fresh action; None where the watchdog was first: the result is dropped."""
+        with self._lock:
+            if not self._may_answer(record.cycle):
+                self._metrics.count_dropped_result()
+                return None
+            self._ladder.acted(action)
+            return self._publish(replace(record, source=ActionSource.FRESH, action=action), scheduled_ns)
+
+    def fall_back(self, record: CycleRecord, scheduled_ns: int) -> CycleRecord | None:
+        """Publish the ladder's answer to ``record.outcome``; None where the watchdog was first."""
+        with self._lock:
+            if not self._may_answer(record.cycle):
+                return None
+            return self._publish(self._laddered(record), scheduled_ns)
+
+    def expire(self, cycle: int, scheduled_ns: int) -> CycleRecord | None:
+        """The watchdog thread's answer to a cycle it has claimed; None where the run has ended."""
+        with self._lock:
+            if not self._open:
+                return None
+            return self._publish(self._laddered(CycleRecord(cycle=cycle, outcome=Outcome.LATE)), scheduled_ns)
+
+    def finish(self) -> None:
+        """End the run: publish zero motion, the last message, whatever thread still computes."""
+        with self._lock:
+            if not self._open:
+                return
+            self._open = False
+            action = self._ladder.zero_motion()
+            if action is not None:
+                self._sink.publish(
+                    CycleRecord(cycle=-1, outcome=Outcome.STOPPED, source=ActionSource.ZERO, action=action)
+                )
+
+    def _may_answer(self, cycle: int) -> bool:
+        return self._open and self._claims.claim(cycle)
+
+    def _laddered(self, record: CycleRecord) -> CycleRecord:
+        source, action = self._ladder.answer(self._frame_time_ns())
+        return replace(record, source=source, action=action, repeat_streak=self._ladder.repeat_streak)
+
+    def _publish(self, record: CycleRecord, scheduled_ns: int) -> CycleRecord:
+        record = replace(record, latency_ms=(self._steady_ns() - scheduled_ns) / NS_PER_MS)
+        self._sink.publish(record)
+        self._metrics.add(record, (self._steady_ns() - scheduled_ns) / NS_PER_MS)
+        return record

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counters and latencies of a run, written by the answering thread, read by diagnostics and the demo."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vla_edge_ros.types import ActionSource, CycleRecord, Outcome, Reason
+
+# Outcomes in which a chunk was started and gave no action in time.
+DEADLINE_MISSES = (Outcome.ABORTED, Outcome.LATE)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """Of a window of samples; all zero where the window is empty."""
+
+    p50: float = 0.0
+    p95: float = 0.0
+    p99: float = 0.0
+    max: float = 0.0
+
+    @classmethod
+    def of(cls, samples: Sequence[float]) -> Quantiles:
+        if not samples:
+            return cls()
+        p50, p95, p99 = np.quantile(np.asarray(samples), (0.5, 0.95, 0.99))
+        return cls(float(p50), float(p95), float(p99), max(samples))
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSnapshot:
+    """Counts since the start of the run; ``window_*`` and quantiles are of its last cycles."""
+
+    cycles: int
+    outcomes: dict[Outcome, int]
+    sources: dict[ActionSource, int]
+    refusals: dict[Reason, int]
+    latency_ms: Quantiles  # grid point to publish, fresh actions
+    late_messages: int  # messages whose publish ended after the deadline
+    dropped_results: int  # finished chunks that the watchdog had answered for
+    skipped_cycles: int  # grid points the reasoning thread slept through; the watchdog answered for them
+    longest_repeat: int
+    window_cycles: int
+    window_deadline_misses: int
+    window_repeats: int
+    window_zeros: int
+    last: CycleRecord | None
+
+    @property
+    def deadline_misses(self) -> int:
+        return sum(self.outcomes.get(outcome, 0) for outcome in DEADLINE_MISSES)
+
+
+class RunMetrics:
+    """Thread-safe; ``add`` costs a few microseconds, ``snapshot`` sorts the window."""
+
+    def __init__(self, deadline_ms: float, window: int = 600):
+        self._deadline_ms = deadline_ms
+        self._window = window
+        self._lock = threading.Lock()
+        self.reset()
+
+    def reset(self) -> None:
+        """Start a new run."""
+        with self._lock:
+            self._outcomes: Counter[Outcome] = Counter()
+            self._sources: Counter[ActionSource] = Counter()
+            self._refusals: Counter[Reason] = Counter()
+            self._recent: deque[tuple[Outcome, ActionSource]] = deque(maxlen=self._window)
+            self._latencies: deque[float] = deque(maxlen=self._window)
+            self._late_messages = 0
+            self._dropped_results = 0
+            self._skipped = 0
+            self._longest_repeat = 0
+            self._last: CycleRecord | None = None
+
+    def add(self, record: CycleRecord, published_ms: float) -> None:
+        """Count one answered cycle whose publish ended ``published_ms`` after its grid point."""
+        with self._lock:
+            self._outcomes[record.outcome] += 1
+            self._sources[record.source] += 1
+            self._recent.append((record.outcome, record.source))
+            if record.outcome is Outcome.REFUSED and record.decision is not None:
+                self._refusals[record.decision.reason] += 1
+            if record.source is ActionSource.FRESH:
+                self._latencies.append(record.latency_ms)
+            if record.source is not ActionSource.NONE and published_ms > self._deadline_ms:
+                self._late_messages += 1
+            if record.source is ActionSource.REPEAT:
+                self._longest_repeat = max(self._longest_repeat, record.repeat_streak)
+            self._skipped += record.skipped_cycles
+            self._last = record
+
+    def count_dropped_result(self) -> None:
+        with self._lock:
+            self._dropped_results += 1
+
+    def snapshot(self) -> MetricsSnapshot:
+        with self._lock:
+            recent = list(self._recent)
+            latencies = list(self._latencies)  # sorted outside the lock: the answering thread may be waiting
+            counts = {
+                "cycles": sum(self._outcomes.values()),
+                "outcomes": dict(self._outcomes),
+                "sources": dict(self._sources),
+                "refusals": dict(self._refusals),
+                "late_messages": self._late_messages,
+                "dropped_results": self._dropped_results,
+                "skipped_cycles": self._skipped,
+                "longest_repeat": self._longest_repeat,
+                "last": self._last,
+            }
+        return MetricsSnapshot(
+            latency_ms=Quantiles.of(latencies),
+            window_cycles=len(recent),
+            window_deadline_misses=sum(outcome in DEADLINE_MISSES for outcome, _ in recent),
+            window_repeats=sum(source is ActionSource.REPEAT for _, source in recent),
+            window_zeros=sum(source is ActionSource.ZERO for _, source in recent),
+            **counts,
+        )

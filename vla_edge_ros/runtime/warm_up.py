@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Before the first cycle: run the full path at several cache fills, for its times and to have run it.
+
+The first chunk of a process is its slowest (contexts, lazy modules, first allocations: seconds), so it must
+neither meet a deadline nor be learned from (fault A13).
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.engines.base import Engine
+from vla_edge_ros.types import CacheView, ChunkTimes
+
+MEASURED = 8  # chunks a fill; fewer where the engine is slow
+SECONDS_A_FILL = 2.0  # a 1.5 B model on a CPU takes seconds a chunk; one measured chunk a fill must do then
+
+
+def measure_chunks(config: VlaConfig, engine: Engine) -> list[ChunkTimes]:
+    """Measured whole chunks with an empty, a half full and a full cache of frames.
+
+    Overwrites every page: call it before the prompt is written and while no frame is kept.
+    """
+    frame = config.frame
+    pixels = np.random.default_rng(0).integers(0, 256, (frame.height, frame.width, 3), dtype=np.uint8)
+    frame_pages = config.cache.pages - 1
+    samples = []
+    for kept in (1, frame_pages // 2, frame_pages):
+        pages = np.arange(1, kept + 1, dtype=np.int32)
+        view = CacheView(pages, np.full(kept, frame.tokens, np.int32), action_page=0)
+        _run_chunk(config, engine, pixels, view)  # the first of its kind is not measured
+        end_s = time.monotonic() + SECONDS_A_FILL
+        for _ in range(MEASURED):
+            samples.append(_run_chunk(config, engine, pixels, view))
+            if time.monotonic() > end_s:
+                break
+    return samples
+
+
+def _run_chunk(config: VlaConfig, engine: Engine, pixels: np.ndarray, view: CacheView) -> ChunkTimes:
+    vision = engine.embed_frame(pixels)
+    prefill_ms = engine.prefill(view)
+    decoded = engine.decode(view, config.action.tokens, lambda _: False)
+    return ChunkTimes(view.slots_in_use, vision.vision_ms, prefill_ms, decoded.step_ms, completed=True)
