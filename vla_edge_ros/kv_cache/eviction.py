@@ -5,7 +5,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from vla_edge_ros.config import CacheConfig
+from vla_edge_ros.errors import ConfigError
 from vla_edge_ros.kv_cache.frame_memory import FrameMemory
+from vla_edge_ros.kv_cache.policies.bridge import Bridge
+from vla_edge_ros.kv_cache.policies.fifo import Fifo
+from vla_edge_ros.kv_cache.policies.reservoir import Reservoir
+from vla_edge_ros.kv_cache.policies.semantic import Semantic
+from vla_edge_ros.kv_cache.policies.sliding_window import SlidingWindow
+from vla_edge_ros.kv_cache.policies.time_thinning import TimeThinning
 
 
 class EvictionPolicy(Protocol):
@@ -25,3 +33,22 @@ class EvictionPolicy(Protocol):
     def choose(self, memory: FrameMemory) -> int:
         """Index, in time order, of the frame to evict. Ties go to the oldest."""
         ...
+
+
+_POLICIES = {
+    "fifo": lambda config: Fifo(),
+    "sliding_window": lambda config: SlidingWindow(config.window_frames),
+    "semantic": lambda config: Semantic(),
+    "bridge": lambda config: Bridge(config.protect_latest),
+    "reservoir": lambda config: Reservoir(config.protect_latest),
+    "time_thinning": lambda config: TimeThinning(config.protect_latest),
+}
+
+POLICY_NAMES = tuple(_POLICIES)
+
+
+def make_policy(config: CacheConfig) -> EvictionPolicy:
+    """The policy that ``config.eviction`` names, with its settings from ``config``."""
+    if config.eviction not in _POLICIES:
+        raise ConfigError(f"cache.eviction must be one of {', '.join(POLICY_NAMES)}, got {config.eviction!r}")
+    return _POLICIES[config.eviction](config)

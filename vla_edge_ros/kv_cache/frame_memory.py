@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The frames in the cache, in time order, with the similarities that eviction policies compare.
+
+A policy asks "how alike are neighbours?" at every step, so the answers are kept rather than recomputed: an
+append takes at most three dot products (its norm and two similarities), a removal at most two.
+
+Similarities are the same number on every machine. A descriptor is rounded to integers before its dot
+products, whose sums then fit a float64 exactly, in whatever order a BLAS adds them up; what is below a
+millionth is rounded away, so that sensor noise cannot decide a tie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+_UNIT = 2.0**24  # length of a stored descriptor: sums of products stay below 2**48, exact in float64
+_RANGE = 2.0**20  # largest component before normalising: 2**12 squares of it still sum exactly
+_SIMILARITY_STEP = 2.0**-20
+
+# One step of the memory's clock. Never zero: frames without stamps are then spaced by their order. Never
+# more than a minute: a pause, or a clock set forward, must not make its two edges worth more than all else.
+_SHORTEST_STEP_NS = 1
+_LONGEST_STEP_NS = 60 * 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FrameEntry:
+    """One kept frame: its camera sequence number, header stamp and physical page."""
+
+    sequence: int
+    stamp_ns: int
+    page: int
+
+
+class FrameMemory:
+    """At most ``capacity_frames`` frames, and one more between an append and the eviction it causes.
+
+    ``descriptor_size`` is 0 where the policy compares no pictures. Array properties are views in time order,
+    valid until the next ``append``, ``remove`` or ``clear``; never write to them.
+    """
+
+    def __init__(self, capacity_frames: int, descriptor_size: int) -> None:
+        if capacity_frames < 1 or not 0 <= descriptor_size <= 4096:
+            raise ValueError(
+                f"expected capacity_frames >= 1 and descriptor_size in 0..4096, "
+                f"got {capacity_frames} and {descriptor_size}"
+            )
+        self.capacity_frames = capacity_frames
+        self.descriptor_size = descriptor_size
+        places = capacity_frames + 1
+        self._sequences = np.zeros(places, np.int64)
+        self._stamps_ns = np.zeros(places, np.int64)
+        self._times_ns = np.zeros(places, np.int64)
+        self._pages = np.zeros(places, np.int32)
+        self._links = np.zeros(places, np.float64)
+        self._skips = np.zeros(places, np.float64)
+        # Rows stay where they are and only their numbers move: an embedding is 12 KB, its number 8 bytes.
+        self._rows = np.arange(places, dtype=np.int64)
+        self._descriptors = np.zeros((places, descriptor_size), np.float64)
+        self._blank = np.zeros(places, bool)
+        self._moving = (self._sequences, self._stamps_ns, self._times_ns, self._pages, self._skips)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all frames, also how many were seen."""
+        self._count = 0
+        self.seen = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def sequences(self) -> NDArray[np.int64]:
+        """Camera sequence numbers ``[n]``, strictly rising."""
+        return self._sequences[: self._count]
+
+    @property
+    def stamps_ns(self) -> NDArray[np.int64]:
+        """Header stamps ``[n]`` as they came; they may go back where the camera's clock did."""
+        return self._stamps_ns[: self._count]
+
+    @property
+    def times_ns(self) -> NDArray[np.int64]:
+        """Strictly rising times ``[n]``, for gaps: a step back counts as 1 ns, a pause as 60 s at most."""
+        return self._times_ns[: self._count]
+
+    @property
+    def pages(self) -> NDArray[np.int32]:
+        """Physical pages ``[n]``."""
+        return self._pages[: self._count]
+
+    @property
+    def link(self) -> NDArray[np.float64]:
+        """``[n - 1]``: similarity of frames ``i`` and ``i + 1``. A blank frame counts as a duplicate: 1."""
+        return self._links[: max(0, self._count - 1)]
+
+    @property
+    def skip(self) -> NDArray[np.float64]:
+        """``[n]``: similarity of frames ``i - 1`` and ``i + 1``, which ``i`` connects; 0 at both ends.
+
+        A blank frame resembles blank frames only here: it cannot vouch that its neighbour is dispensable.
+        """
+        return self._skips[: self._count]
+
+    def append(self, sequence: int, stamp_ns: int, page: int, descriptor: ArrayLike | None) -> None:
+        """Add the newest frame, when its chunk is committed.
+
+        ``descriptor``: ``[descriptor_size]`` of any length (norm); zeros mean a blank picture; None where
+        ``descriptor_size`` is 0. Raises ValueError, before anything changes, for a wrong shape, a value
+        that is not finite, or a sequence number that does not rise.
+        """
+        n = self._count
+        assert n <= self.capacity_frames, "append to a full memory: evict first"
+        if n and sequence <= self._sequences[n - 1]:
+            raise ValueError(f"expected a sequence above {self._sequences[n - 1]}, got {sequence}")
+        unit = self._normalised(descriptor)
+
+        row = self._rows[n]
+        self._descriptors[row] = unit
+        self._blank[row] = not unit.any()
+        step_ns = stamp_ns - int(self._stamps_ns[n - 1]) if n else 0
+        step_ns = min(max(step_ns, _SHORTEST_STEP_NS), _LONGEST_STEP_NS)
+        self._sequences[n] = sequence
+        self._stamps_ns[n] = stamp_ns
+        self._times_ns[n] = self._times_ns[n - 1] + step_ns if n else 0
+        self._pages[n] = page
+        self._skips[n] = 0.0
+        self._count = n + 1
+        self.seen += 1
+        if n:
+            self._links[n - 1] = self._similarity(n - 1, n, blank=1.0)
+        if n > 1:
+            self._skips[n - 1] = self._similarity(n - 2, n, blank=0.0)
+
+    def remove(self, index: int) -> FrameEntry:
+        """Forget frame ``index`` (in time order) and return it; its neighbours become each other's."""
+        n = self._count
+        assert 0 <= index < n, f"no frame {index} among {n}"
+        entry = FrameEntry(int(self._sequences[index]), int(self._stamps_ns[index]), int(self._pages[index]))
+        row = self._rows[index]
+        joined = 0 < index < n - 1
+        new_link = self._skips[index]
+        if joined and (self._blank[self._rows[index - 1]] or self._blank[self._rows[index + 1]]):
+            new_link = 1.0
+
+        for array in self._moving:
+            array[index : n - 1] = array[index + 1 : n]
+        self._rows[index : n - 1] = self._rows[index + 1 : n]
+        self._rows[n - 1] = row
+        self._links[index : n - 1] = self._links[index + 1 : n]
+        self._count = n = n - 1
+
+        if joined:
+            self._links[index - 1] = new_link
+        for middle in (index - 1, index):
+            if 0 < middle < n - 1:
+                self._skips[middle] = self._similarity(middle - 1, middle + 1, blank=0.0)
+            elif 0 <= middle < n:
+                self._skips[middle] = 0.0
+        return entry
+
+    def _normalised(self, descriptor: ArrayLike | None) -> NDArray[np.float64]:
+        """Integers of length ``_UNIT``, or zeros."""
+        if descriptor is None:
+            if self.descriptor_size:
+                raise ValueError(f"expected a descriptor of {self.descriptor_size} values, got none")
+            return self._descriptors[0]
+        values = np.asarray(descriptor, np.float64)
+        if values.shape != (self.descriptor_size,):
+            raise ValueError(f"expected a descriptor of shape ({self.descriptor_size},), got {values.shape}")
+        peak = float(np.abs(values).max(initial=0.0))
+        if not np.isfinite(peak):
+            raise ValueError("expected a finite descriptor, got NaN or infinity")
+        if peak == 0.0:
+            return values
+        whole = np.rint(values / peak * _RANGE)
+        return np.rint(whole * (_UNIT / np.sqrt(self._dot(whole, whole))))
+
+    def _similarity(self, first: int, second: int, blank: float) -> float:
+        """Cosine of two kept frames on a grid of 2**-20; ``blank`` where one of them shows nothing."""
+        a, b = self._rows[first], self._rows[second]
+        if self._blank[a] or self._blank[b]:
+            return 1.0 if self._blank[a] and self._blank[b] else blank
+        cosine = self._dot(self._descriptors[a], self._descriptors[b]) / _UNIT**2
+        return float(np.rint(cosine / _SIMILARITY_STEP)) * _SIMILARITY_STEP
+
+    @staticmethod
+    def _dot(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+        return float(a @ b)
