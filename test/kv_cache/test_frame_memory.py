@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from vla_edge_ros.kv_cache.frame_memory import FrameEntry, FrameMemory
 
 SIZE = 12
-GRID = 2.0**-20  # similarities are rounded to this
+GRID = 2 * 2.0**-20  # similarities are rounded to half of this
 
 
 def cosine(a: np.ndarray, b: np.ndarray, blank: float) -> float:
