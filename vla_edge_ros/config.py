@@ -251,6 +251,16 @@ class PromptConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingConfig:
+    """What is kept of a run on disk."""
+
+    path: str = param("", "folder for one row a cycle (vla_edge_ros.recording.summary reads it); empty: off")
+
+    def __post_init__(self) -> None:
+        check_fields("recording", self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VlaConfig:
     """The whole tree; checks between sections live here."""
 
@@ -263,6 +273,7 @@ class VlaConfig:
     action: ActionConfig = field(default_factory=ActionConfig)
     fallback: FallbackConfig = field(default_factory=FallbackConfig)
     prompt: PromptConfig = field(default_factory=PromptConfig)
+    recording: RecordingConfig = field(default_factory=RecordingConfig)
 
     def __post_init__(self) -> None:
         for need, what in ((self.frame.tokens, "vision"), (self.action.tokens, "action")):

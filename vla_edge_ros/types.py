@@ -93,7 +93,7 @@ class ChunkTimes:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """``values``: float64, one a dimension of ``ActionConfig.names``; ``stamp_ns``: that of the frame used."""
+    """``values``: float64, one a name of ``ActionConfig``; ``stamp_ns``: that of the frame used."""
 
     values: NDArray[np.float64]
     stamp_ns: int

@@ -51,7 +51,7 @@ class Reasoner:
         frame_time_ns: Callable[[], int],
         on_crash: Callable[[str], None],
     ):
-        """``frame_time_ns``: now, in the clock of the frames' stamps. ``on_crash``: takes a traceback's text."""
+        """``frame_time_ns``: now, in the clock of the frames' stamps. ``on_crash`` takes a traceback."""
         timing = config.timing
         self._config = config
         self._engine = engine

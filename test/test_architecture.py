@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The borders of docs/architecture.md, checked on the source tree."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "vla_edge_ros"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+ROS = {
+    "rclpy",
+    "sensor_msgs",
+    "std_msgs",
+    "trajectory_msgs",
+    "diagnostic_msgs",
+    "lifecycle_msgs",
+    "cv_bridge",
+}
+LONGEST_FILE = 350
+
+
+def imported(path: Path) -> set[str]:
+    """Top-level names of everything that ``path`` imports, anywhere in the file."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def inside(path: Path, *folders: str) -> bool:
+    return any(path.is_relative_to(PACKAGE / folder) for folder in folders)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_only_ros_and_bench_import_ros(path):
+    """Benchmarks that measure the graph need it; nothing imports them."""
+    if not inside(path, "ros", "bench"):
+        assert not imported(path) & ROS
+
+
+def test_only_the_cuda_engine_and_its_benchmarks_import_cupy():
+    users = {path for path in MODULES if "cupy" in imported(path)}
+    strangers = [path for path in users if not inside(path, "engines/cuda", "bench")]
+    # load.py asks whether a device answers.
+    assert [path.name for path in strangers] in ([], ["load.py"])
+
+
+def test_launch_is_imported_by_launch_files_only():
+    assert [path for path in MODULES if imported(path) & {"launch", "launch_ros"}] == []
+
+
+def test_core_imports_in_a_fresh_interpreter_without_ros_or_cupy():
+    core = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for path in MODULES
+        if not inside(path, "ros", "bench", "engines/cuda")
+    ]
+    program = (
+        "import importlib, sys\n"
+        f"for name in {core!r}: importlib.import_module(name)\n"
+        f"loaded = {sorted(ROS | {'cupy', 'torch'})!r}\n"
+        "print([name for name in loaded if name in sys.modules])\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip().endswith("[]")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_module_has_a_docstring_a_licence_and_one_idea(path):
+    text = path.read_text()
+    assert text.startswith("# SPDX-License-Identifier: Apache-2.0\n")
+    assert ast.get_docstring(ast.parse(text)), "what the module owns"
+    assert len(text.splitlines()) <= LONGEST_FILE
+
+
+def test_every_module_is_named_by_a_test():
+    """By a test of its own name, or by an import in a test that covers a family of modules."""
+    tests = [path for path in (ROOT / "test").rglob("*.py") if path != Path(__file__).resolve()]
+    text = "\n".join(path.read_text() for path in tests)
+    missing = []
+    for path in MODULES:
+        name = path.relative_to(PACKAGE).with_suffix("")
+        if path.name == "__init__.py" or (ROOT / "test" / name.parent / f"test_{name.name}.py").exists():
+            continue
+        package, module = ".".join(("vla_edge_ros", *name.parts[:-1])), name.name
+        if f"{package}.{module}" not in text and not re.search(
+            rf"from {package} import .*\b{module}\b", text
+        ):
+            missing.append(str(name))
+    assert missing == []
