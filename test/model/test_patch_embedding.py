@@ -91,7 +91,7 @@ def footage():
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))
 def test_tokens_of_real_footage_are_about_as_long_as_text_embeddings(preset, footage):
-    """Within [0.5, 2] over all clips (streaming note A45); a clip of nearly mid-grey asphalt may be shorter."""
+    """Within [0.5, 2] over all clips; one clip of nearly mid-grey asphalt may have shorter tokens."""
     weights = RandomWeights(PRESETS[preset], seed=0)
     projection, text_norm = patch_projection(weights, FRAME, seed=0), text_embedding_norm(weights)
     ratios = {

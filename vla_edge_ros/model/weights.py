@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.config import ModelSource
 from vla_edge_ros.model.checkpoint import CheckpointWeights
-from vla_edge_ros.model.decoder_config import DecoderConfig
-from vla_edge_ros.model.hf_config import resolve
+from vla_edge_ros.model.decoder_config import DecoderConfig, resolve
 from vla_edge_ros.model.random_weights import RandomWeights
 
 

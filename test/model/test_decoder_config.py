@@ -7,8 +7,7 @@ import pytest
 
 from vla_edge_ros.config import ModelSource
 from vla_edge_ros.errors import WeightsError
-from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B, TINY
-from vla_edge_ros.model.hf_config import from_hf_config, resolve
+from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B, TINY, from_hf_config, resolve
 
 # What transformers 4 wrote for Qwen2.5-Coder-1.5B-Instruct.
 QWEN = {
