@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Both threads together on the real clock, slot and watchdog, with a scripted engine that really sleeps."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vla_edge_ros.config import PromptConfig, TimingConfig
+from vla_edge_ros.engines.base import Decoded, Vision
+from vla_edge_ros.errors import EngineError, InstructionError
+from vla_edge_ros.runtime.reasoner import Reasoner
+from vla_edge_ros.types import ActionSource, MemoryReport, Outcome
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (64, 128, 3), dtype=np.uint8)
+
+
+class SleepingEngine:
+    """Takes ``prefill_s`` a chunk; a set ``hold`` event makes the prefill wait for ``release``."""
+
+    name = "sleeping"
+
+    def __init__(self):
+        self.prefill_s = 0.0
+        self.hold = threading.Event()
+        self.release = threading.Event()
+        self.holding = threading.Event()
+        self.broken: Exception | None = None
+        self.prompts = []
+        self.closed = 0
+
+    def load(self):
+        if self.broken:
+            raise self.broken
+
+    def write_prompt(self, token_ids, pages):
+        self.prompts.append(len(token_ids))
+
+    def embed_frame(self, pixels):
+        return Vision(np.ones(64, np.float32), 0.01)
+
+    def prefill(self, view):
+        if self.hold.is_set():
+            self.holding.set()
+            self.release.wait(10)
+        if self.broken:
+            raise self.broken
+        return 0.1 + self.prefill_s
+
+    def decode(self, view, count, should_stop):
+        return Decoded(tuple(range(300, 300 + count)), (0.01,) * (count - 1), False)
+
+    def memory(self):
+        return MemoryReport()
+
+    def close(self):
+        self.closed += 1
+
+
+class Recorder:
+    """A sink that remembers and can be waited on."""
+
+    def __init__(self):
+        self.records = []
+        self.arrived = threading.Condition()
+
+    def publish(self, record):
+        with self.arrived:
+            self.records.append(record)
+            self.arrived.notify_all()
+
+    def wait_for(self, matches, count=1, timeout=20):
+        with self.arrived:
+            assert self.arrived.wait_for(lambda: sum(map(matches, self.records)) >= count, timeout), (
+                f"waited {timeout} s in vain; outcomes {[record.outcome.value for record in self.records]}"
+            )
+
+
+@pytest.fixture
+def run(tiny_config):
+    """A warm reasoner at a 20 ms period on a sleeping engine, with a camera that is called by hand."""
+    config = replace(tiny_config, timing=TimingConfig(period_ms=20.0, deadline_ms=20.0, max_frame_age_ms=1e4))
+    engine, sink, crashes = SleepingEngine(), Recorder(), []
+    reasoner = Reasoner(config, engine, sink, time.monotonic_ns, crashes.append)
+    reasoner.engine, reasoner.sink, reasoner.crashes = engine, sink, crashes
+    reasoner.camera = lambda: reasoner.slot.write(PIXELS, time.monotonic_ns())
+    reasoner.warm_up()
+    yield reasoner
+    engine.release.set()
+    reasoner.close()
+
+
+def acted(record):
+    return record.outcome is Outcome.ACTED
+
+
+def test_acts_on_frames_and_ends_in_zero_motion(run):
+    run.start()
+    run.camera()
+    run.sink.wait_for(acted)
+    run.camera()
+    run.sink.wait_for(acted, 2)
+    run.stop()
+    last = run.sink.records[-1]
+    assert last.outcome is Outcome.STOPPED and last.source is ActionSource.ZERO
+    assert run.crashes == []
+
+
+def test_every_period_of_a_stall_is_answered_once_and_the_late_result_never(run):
+    """Fault A20: the reasoning thread hangs in the engine, the watchdog answers period after period."""
+    run.start()
+    run.camera()
+    run.sink.wait_for(acted)
+    run.engine.hold.set()
+    run.camera()
+    assert run.engine.holding.wait(10)
+    run.sink.wait_for(lambda record: record.outcome is Outcome.LATE, 15)
+    run.engine.hold.clear()
+    run.engine.release.set()
+    run.camera()
+    run.sink.wait_for(acted, 2)
+    run.stop()
+    cycles = [record.cycle for record in run.sink.records[:-1]]
+    assert cycles == list(range(cycles[0], cycles[0] + len(cycles)))
+    late = [record.source for record in run.sink.records if record.outcome is Outcome.LATE]
+    assert late[:3] == [ActionSource.REPEAT] * 3 and set(late[3:]) == {ActionSource.ZERO}
+    fresh = [record.frame_sequence for record in run.sink.records if record.source is ActionSource.FRESH]
+    assert fresh == [1, 3]  # the frame of the stalled chunk, 2, was never acted on
+
+
+def test_an_exception_in_the_engine_becomes_a_fallback_and_a_traceback_and_the_loop_lives(run):
+    run.start()
+    run.camera()
+    run.sink.wait_for(acted)
+    run.engine.broken = ZeroDivisionError("a bug in the engine")
+    run.camera()
+    run.sink.wait_for(lambda record: record.outcome is Outcome.ENGINE_ERROR)
+    run.engine.broken = None
+    run.camera()
+    run.sink.wait_for(acted, 2)
+    run.stop()
+    assert "a bug in the engine" in run.crashes[0] and "Traceback" in run.crashes[0]
+
+
+def test_a_broken_sink_is_reported_and_does_not_end_the_threads(run, monkeypatch):
+    run.start()
+    publish, failures = run.sink.publish, iter(range(4))
+
+    def fails_at_first(record):
+        if next(failures, None) is not None:
+            raise RuntimeError("context is invalid")
+        publish(record)
+
+    monkeypatch.setattr(run.sink, "publish", fails_at_first)
+    run.camera()
+    run.sink.wait_for(lambda record: True, 5)
+    assert any("context is invalid" in crash for crash in run.crashes)
+
+
+def test_stop_while_the_engine_computes_publishes_zero_last_and_refuses_a_restart(run):
+    run.start()
+    run.camera()
+    run.sink.wait_for(acted)
+    run.engine.hold.set()
+    run.camera()
+    assert run.engine.holding.wait(10)
+    run.stop()
+    assert run.sink.records[-1].source is ActionSource.ZERO
+    count = len(run.sink.records)
+    with pytest.raises(EngineError, match="still computes"):
+        run.start()
+    run.engine.release.set()
+    for thread in run._threads:
+        thread.join(10)
+    assert len(run.sink.records) == count
+
+
+def test_started_again_it_answers_from_a_fresh_grid(run):
+    for _ in range(2):
+        run.start()
+        run.camera()
+        before = sum(map(acted, run.sink.records))
+        run.sink.wait_for(acted, before + 1)
+        run.stop()
+        assert run.sink.records[-1].outcome is Outcome.STOPPED
+    assert run.metrics.snapshot().cycles < len(run.sink.records)
+
+
+def test_stop_without_start_and_close_twice_do_nothing(run):
+    run.stop()
+    run.close()
+    run.close()
+    assert run.sink.records == []
+
+
+def test_new_instruction_is_pinned_while_running(run):
+    run.start()
+    run.set_instruction("pick up the red cup")
+    run.camera()
+    run.sink.wait_for(acted)
+    assert len(run.engine.prompts) == 2 and run.instruction == "pick up the red cup"
+
+
+def test_instruction_too_long_is_refused_and_the_old_one_stays(run, tiny_config):
+    old = run.instruction
+    with pytest.raises(InstructionError, match="32"):
+        run.set_instruction("x" * 1000)
+    assert run.instruction == old
+
+
+def test_prompt_of_the_config_that_is_too_long_is_refused_at_once(tiny_config):
+    config = replace(tiny_config, prompt=PromptConfig(max_pages=1, instruction="y" * 500))
+    with pytest.raises(InstructionError):
+        Reasoner(config, SleepingEngine(), Recorder(), time.monotonic_ns, print)
