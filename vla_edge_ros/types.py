@@ -109,6 +109,7 @@ class CycleRecord:
     action: Action | None = None
     repeat_streak: int = 0
     frame_sequence: int = 0
+    frame_stamp_ns: int = 0
     frame_age_ms: float = 0.0
     decision: Decision | None = None
     times: ChunkTimes | None = None

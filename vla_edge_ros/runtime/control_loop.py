@@ -91,11 +91,18 @@ class ControlLoop:
             self._write_waiting_prompt()
             frame = self._slot.latest()
             outcome, age_ms = self._judge(frame)
+            if frame is not None:
+                record = replace(
+                    record,
+                    frame_sequence=frame.sequence,
+                    frame_stamp_ns=frame.stamp_ns,
+                    frame_age_ms=age_ms,
+                    slots_in_use=self._cache.slots_in_use,
+                )
             if outcome is not Outcome.ACTED:
-                return self._fall_back(replace(record, outcome=outcome, frame_age_ms=age_ms))
-            record = replace(record, frame_sequence=frame.sequence, frame_age_ms=age_ms)
+                return self._fall_back(replace(record, outcome=outcome))
             decision = self._admission.decide(self._elapsed_ms(), self._cache.slots_next)
-            record = replace(record, decision=decision, slots_in_use=self._cache.slots_in_use)
+            record = replace(record, decision=decision)
             if not decision.admitted:
                 return self._fall_back(replace(record, outcome=Outcome.REFUSED))
             return self._run_chunk(frame, record)

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole graph for a while, watched from outside, calm or with trouble on a timetable.
+
+``python -m vla_edge_ros.bench.live_run --minutes 30 [--scenario trouble] [--source clip.mp4] [--json PATH]``
+
+Camera and reasoning node run here, a controller's probe in a process of its own. Every cycle is recorded;
+at the end each fallback is put to the trouble that held when it happened, the memory's growth is measured,
+and the frames are counted from the camera to their use. Needs an hour or a minute, but no GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.signals import SignalHandlerOptions
+from std_msgs.msg import String
+
+from vla_edge_ros.bench.process_memory import gpu_used_mb, resident_mb
+from vla_edge_ros.bench.report import machine, print_table, quantiles, write_json
+from vla_edge_ros.bench.trouble import SCENARIOS, Timetable, TroubledEngine
+from vla_edge_ros.engines.load import load_engine
+from vla_edge_ros.ros.reasoning_node import ReasoningNode
+from vla_edge_ros.ros.replay_node import ReplayNode
+from vla_edge_ros.types import ActionSource, CycleRecord, Outcome
+
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+SETTLE_S = 2.0  # discovery, and messages on their way at the end
+
+
+class Watch:
+    """Keeps what is counted of each record; called by the answering threads."""
+
+    def __init__(self, progress):
+        self._progress = progress
+        self.rows: list[tuple[float, int, Outcome, ActionSource, float, str]] = []
+
+    def __call__(self, record: CycleRecord) -> None:
+        self.rows.append(
+            (self._progress(), record.cycle, record.outcome, record.source, record.latency_ms, record.error)
+        )
+
+
+class Cameras:
+    """The replay camera, replaced where the timetable asks for another rate or none."""
+
+    def __init__(self, executor: SingleThreadedExecutor, source: str, rate_hz: float):
+        self._executor = executor
+        self._source = source
+        self._rate_hz = rate_hz
+        self._node: ReplayNode | None = None
+        self._mode = "none"
+        self.published = 0
+
+    def set_mode(self, mode: str) -> None:
+        """``"normal"``, ``"slow"`` (10 Hz) or ``"stopped"``."""
+        if mode == self._mode:
+            return
+        self._mode = mode
+        self.stop()
+        if mode != "stopped":
+            rate_hz = self._rate_hz if mode == "normal" else 10.0
+            arguments = ["--ros-args", "-p", f"source:={self._source}", "-p", f"rate_hz:={rate_hz}"]
+            self._node = ReplayNode(namespace="vla", cli_args=arguments)
+            self._executor.add_node(self._node)
+            self._node.start()
+
+    def stop(self) -> None:
+        if self._node is None:
+            return
+        self._node.stop()
+        self.published += self._node.published
+        self._executor.remove_node(self._node)
+        self._node.destroy_node()
+        self._node = None
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Run the graph for ``options.minutes``; return the row of findings."""
+    seconds = options.minutes * 60
+    start_s = float("inf")  # set when everybody is ready
+
+    def progress() -> float:
+        return (time.monotonic() - start_s) / seconds
+
+    timetable = Timetable(SCENARIOS[options.scenario], progress)
+    watch = Watch(progress)
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    executor = SingleThreadedExecutor()
+    arguments = ["--ros-args", "--params-file", options.config]
+    for parameter in options.parameter:
+        arguments += ["-p", parameter]
+    node = ReasoningNode(
+        make_engine=lambda config: TroubledEngine(load_engine(config), timetable),
+        on_record=watch,
+        namespace="vla",
+        cli_args=arguments,
+    )
+    talker = rclpy.create_node("talker", namespace="vla")
+    instruction = talker.create_publisher(String, "instruction", LATCHED)
+    executor.add_node(node)
+    executor.add_node(talker)
+    with tempfile.TemporaryDirectory() as folder:
+        findings = Path(folder) / "findings.json"
+        probe = subprocess.Popen(
+            [sys.executable, "-m", "vla_edge_ros.bench.controller_probe", "--json", str(findings)]
+        )
+        node.start()
+        cameras = Cameras(executor, options.source, options.rate)
+        spinning = threading.Event()
+        spinner = threading.Thread(target=_spin, args=(executor, spinning), name="executor")
+        spinner.start()
+        time.sleep(SETTLE_S)
+        start_s = time.monotonic()
+        memory = _follow_timetable(timetable, cameras, instruction, options)
+        cameras.stop()
+        time.sleep(SETTLE_S)
+        spinning.set()
+        spinner.join()
+        frames = node.frame_counts
+        metrics = node.metrics
+        node.stop()
+        time.sleep(SETTLE_S)
+        probe.terminate()
+        probe.wait(30)
+        outside = json.loads(findings.read_text())
+    rclpy.try_shutdown()
+    return _findings(options, timetable, watch, cameras.published, frames, metrics, memory, outside)
+
+
+def _spin(executor: SingleThreadedExecutor, stop: threading.Event) -> None:
+    while not stop.is_set():
+        executor.spin_once(timeout_sec=0.1)
+
+
+def _follow_timetable(timetable, cameras, instruction, options) -> list[tuple[float, float, float]]:
+    """Until the run's end; ``(seconds, resident MB, GPU MB)`` a second."""
+    memory, start_s, number = [], time.monotonic(), 0
+    while timetable.progress() < 1:
+        if timetable.holds("camera_stopped"):
+            cameras.set_mode("stopped")
+        else:
+            cameras.set_mode("slow" if timetable.holds("camera_10_hz") else "normal")
+        if timetable.holds("instruction_every_second"):
+            number += 1
+            instruction.publish(String(data=f"pick up object {number}"))
+        memory.append((time.monotonic() - start_s, resident_mb(), gpu_used_mb()))
+        time.sleep(1.0)
+    return memory
+
+
+def _findings(options, timetable, watch, published, frames, metrics, memory, outside) -> dict[str, Any]:
+    first = next(i for i, row in enumerate(watch.rows) if row[3] is ActionSource.FRESH)
+    rows = [row for row in watch.rows[first:] if row[1] >= 0]
+    fresh_ms = [row[4] for row in rows if row[3] is ActionSource.FRESH]
+    causes = Counter(
+        f"{timetable.kind_at(share)}: {outcome.value} -> {source.value}"
+        for share, _, outcome, source, _, _ in rows
+        if source is not ActionSource.FRESH
+    )
+    times_s, resident, gpu = np.array(memory).T
+    settled = times_s > min(60.0, times_s[-1] / 4)
+    slope = np.polyfit(times_s[settled] / 3600, resident[settled], 1)[0]
+    latency = quantiles(fresh_ms)
+    return {
+        "scenario": options.scenario,
+        "minutes": options.minutes,
+        "source": Path(options.source).name,
+        "config": Path(options.config).name,
+        "parameters": options.parameter,
+        "camera_hz": options.rate,
+        "cycles": len(rows),
+        "fresh": len(fresh_ms),
+        "late_messages": metrics.late_messages,
+        "refused": metrics.outcomes.get(Outcome.REFUSED, 0),
+        "longest_repeat": metrics.longest_repeat,
+        "latency_ms_median": latency["median"],
+        "latency_ms_p99": latency["p99"],
+        "latency_ms_max": latency["max"],
+        "frames_published": published,
+        **{f"frames_{name}": count for name, count in frames.items()},
+        "resident_mb_settled": float(resident[settled][0]),
+        "resident_mb_end": float(resident[-1]),
+        "resident_mb_an_hour": float(slope),
+        "gpu_mb_peak": float(gpu.max()),
+        "fallbacks": dict(sorted(causes.items())),
+        "errors": sorted({row[5] for row in rows if row[5]}),
+        "controller": outside,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--scenario", choices=sorted(SCENARIOS), default="calm")
+    parser.add_argument("--source", default="synthetic")
+    parser.add_argument("--rate", type=float, default=60.0, help="camera rate in Hz")
+    parser.add_argument("--config", default="config/tiny.yaml", help="parameter file of the reasoning node")
+    parser.add_argument(
+        "-p", "--parameter", action="append", default=[], help="name:=value, as ros2 run takes it"
+    )
+    parser.add_argument("--json", default="")
+    options = parser.parse_args()
+    row = run(options)
+    print(machine())
+    print_table([{"what": key, "value": value} for key, value in row.items() if not isinstance(value, dict)])
+    for name in ("fallbacks", "controller"):
+        print_table([{name: key, "value": value} for key, value in row[name].items()])
+    if options.json:
+        write_json(options.json, "python -m vla_edge_ros.bench.live_run " + " ".join(sys.argv[1:]), [row])
+
+
+if __name__ == "__main__":
+    main()
