@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What controllers and watchers read: values, names, stamps, validity, and stable keys."""
+
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="messages need rclpy's type support")
+
+from diagnostic_msgs.msg import DiagnosticStatus  # noqa: E402
+
+from vla_edge_ros.config import ACTION_NAMES, ActionConfig  # noqa: E402
+from vla_edge_ros.ros.messages import to_status, to_trajectory  # noqa: E402
+from vla_edge_ros.types import (  # noqa: E402
+    Action,
+    ActionSource,
+    ChunkTimes,
+    CycleRecord,
+    Decision,
+    Outcome,
+    Reason,
+)
+
+pytestmark = pytest.mark.ros
+
+STAMP_NS = 1_700_000_123_456_789_012
+VALUES = np.array([0.0, 0.1, -0.2, 0.3, -0.4, 0.5, -0.6, 1.0])
+ACTION = Action(VALUES, STAMP_NS)
+
+
+def record(outcome: Outcome = Outcome.ACTED, **fields) -> CycleRecord:
+    return CycleRecord(cycle=7, outcome=outcome, **fields)
+
+
+def values_of(record: CycleRecord) -> dict[str, str]:
+    status = to_status(record, "vla_reasoner", now_ns=5).status[0]
+    return {pair.key: pair.value for pair in status.values}
+
+
+def test_trajectory_carries_names_values_and_the_frames_stamp():
+    message = to_trajectory(ACTION, ActionConfig(validity_ms=1250.0, frame_id="wrist"))
+    assert tuple(message.joint_names) == ACTION_NAMES
+    assert len(message.points) == 1
+    assert list(message.points[0].positions) == VALUES.tolist()
+    assert message.header.stamp.sec * 10**9 + message.header.stamp.nanosec == STAMP_NS
+    assert message.header.frame_id == "wrist"
+    validity = message.points[0].time_from_start
+    assert (validity.sec, validity.nanosec) == (1, 250_000_000)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_finite_never_becomes_a_message(bad):
+    values = VALUES.copy()
+    values[3] = bad
+    with pytest.raises(ValueError, match="finite"):
+        to_trajectory(Action(values, STAMP_NS), ActionConfig())
+
+
+def test_status_has_the_stamp_of_the_cycles_action():
+    stamp = to_status(record(action=ACTION), "n", now_ns=5).header.stamp
+    assert stamp.sec * 10**9 + stamp.nanosec == STAMP_NS
+
+
+def test_status_without_an_action_is_stamped_now():
+    stamp = to_status(record(Outcome.NO_FRAME_YET), "n", now_ns=3_000_000_005).header.stamp
+    assert (stamp.sec, stamp.nanosec) == (3, 5)
+
+
+def test_status_says_what_the_cycle_decided_and_measured():
+    full = record(
+        source=ActionSource.FRESH,
+        action=ACTION,
+        frame_sequence=42,
+        frame_age_ms=3.25,
+        decision=Decision(True, Reason.WITHIN_BUDGET, 0.5, 12.5, 31.0),
+        times=ChunkTimes(96, vision_ms=1.0, prefill_ms=4.0, decode_ms=(1.0, 1.5), completed=True),
+        slots_in_use=96,
+        evicted_sequence=3,
+        latency_ms=9.125,
+    )
+    values = values_of(full)
+    expected = {
+        "outcome": "acted",
+        "source": "fresh",
+        "frame_sequence": "42",
+        "age_ms": "3.250",
+        "admission": "admit",
+        "admission_reason": "within_budget",
+        "predicted_ms": "12.500",
+        "budget_ms": "31.000",
+        "decode_ms": "2.500",
+        "decode_steps": "2",
+        "evicted_sequence": "3",
+        "latency_ms": "9.125",
+    }
+    assert expected.items() <= values.items()
+
+
+def test_status_keys_are_the_same_in_every_outcome():
+    keys = list(values_of(record()))
+    assert all(list(values_of(record(outcome))) == keys for outcome in Outcome)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "source", "level"),
+    [
+        (Outcome.ACTED, ActionSource.FRESH, DiagnosticStatus.OK),
+        (Outcome.NO_NEW_FRAME, ActionSource.REPEAT, DiagnosticStatus.WARN),
+        (Outcome.REFUSED, ActionSource.REPEAT, DiagnosticStatus.WARN),
+        (Outcome.STALE_FRAME, ActionSource.ZERO, DiagnosticStatus.ERROR),
+        (Outcome.ENGINE_ERROR, ActionSource.REPEAT, DiagnosticStatus.ERROR),
+        (Outcome.STOPPED, ActionSource.ZERO, DiagnosticStatus.OK),
+    ],
+)
+def test_status_level_follows_from_outcome_and_source(outcome, source, level):
+    assert to_status(record(outcome, source=source, action=ACTION), "n", 0).status[0].level == level
+
+
+def test_status_tells_the_engines_error():
+    message = to_status(record(Outcome.ENGINE_ERROR, error="kernel 7 failed"), "n", 0).status[0].message
+    assert "kernel 7 failed" in message

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The action sink of the ROS layer: one action message and one status message a cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.duration import Duration
+from rclpy.lifecycle import LifecycleNode
+from trajectory_msgs.msg import JointTrajectory
+
+from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.ros.messages import to_status, to_trajectory
+from vla_edge_ros.ros.qos import OnMismatch, action_qos, lifecycle_publisher, status_qos
+from vla_edge_ros.types import CycleRecord
+
+DELIVERY_TIMEOUT = Duration(nanoseconds=200_000_000)
+
+
+class ActionPublisher:
+    """Publishes on the relative topics ``action`` and ``status``, while the node is active.
+
+    ``publish`` is called by the reasoning or the watchdog thread, never by both at once; the counters are
+    written there and read by the diagnostics, where being one cycle old does no harm.
+    """
+
+    def __init__(
+        self, node: LifecycleNode, config: VlaConfig, now_ns: Callable[[], int], on_mismatch: OnMismatch
+    ):
+        self._node = node
+        self._config = config.action
+        self._now_ns = now_ns
+        self._action = lifecycle_publisher(
+            node, JointTrajectory, "action", action_qos(config.timing.period_ms), on_mismatch
+        )
+        self._status = lifecycle_publisher(node, DiagnosticArray, "status", status_qos(), on_mismatch)
+        self.slots_in_use = 0
+        self.evictions = 0
+
+    @property
+    def topic(self) -> str:
+        """Full name of the action topic."""
+        return self._action.topic_name
+
+    def publish(self, record: CycleRecord) -> None:
+        """Send the action, where there is one, then the status."""
+        if record.action is not None:
+            self._action.publish(to_trajectory(record.action, self._config))
+        self._status.publish(to_status(record, self._node.get_name(), self._now_ns()))
+        self.slots_in_use = record.slots_in_use or self.slots_in_use
+        self.evictions += record.evicted_sequence is not None
+
+    def wait_delivered(self) -> None:
+        """Wait until reliable subscribers have the last action (zero motion), for a moment at most."""
+        self._action.wait_for_all_acked(DELIVERY_TIMEOUT)
+
+    def destroy(self) -> None:
+        self._node.destroy_lifecycle_publisher(self._action)
+        self._node.destroy_lifecycle_publisher(self._status)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cycle's record as ROS messages: the action for controllers, the status for everybody who watches.
+
+Both are standard messages, so that a subscriber needs no package of ours. The only module that knows how an
+action looks on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from builtin_interfaces.msg import Duration, Time
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from vla_edge_ros.config import ActionConfig
+from vla_edge_ros.types import NS_PER_MS, Action, ActionSource, CycleRecord, Outcome
+
+NS_PER_S = 1_000_000_000
+
+Number = int | float | str
+
+_MEANING = {
+    Outcome.ACTED: (DiagnosticStatus.OK, "action from a fresh frame"),
+    Outcome.NO_FRAME_YET: (DiagnosticStatus.WARN, "waiting for the first image"),
+    Outcome.NO_NEW_FRAME: (DiagnosticStatus.WARN, "no new image since the last cycle"),
+    Outcome.STALE_FRAME: (DiagnosticStatus.WARN, "the newest image is too old"),
+    Outcome.REFUSED: (DiagnosticStatus.WARN, "admission refused: the chunk would be late"),
+    Outcome.ABORTED: (DiagnosticStatus.WARN, "chunk cut short: it would have been late"),
+    Outcome.LATE: (DiagnosticStatus.WARN, "chunk late: the watchdog answered"),
+    Outcome.ENGINE_ERROR: (DiagnosticStatus.ERROR, "engine error"),
+    Outcome.STOPPED: (DiagnosticStatus.OK, "stopped"),
+}
+
+
+def to_time(stamp_ns: int) -> Time:
+    """``stamp_ns`` at least 0."""
+    seconds, nanoseconds = divmod(stamp_ns, NS_PER_S)
+    return Time(sec=seconds, nanosec=nanoseconds)
+
+
+def to_trajectory(action: Action, config: ActionConfig) -> JointTrajectory:
+    """The action with the stamp of the frame it was computed from, so that its age is now minus stamp.
+
+    ``time_from_start`` is how long it may be followed. Raises ``ValueError`` for a value that is not finite:
+    a controller must never see one.
+    """
+    if not np.isfinite(action.values).all():
+        raise ValueError(f"action values must be finite, got {action.values.tolist()}")
+    seconds, nanoseconds = divmod(round(config.validity_ms * NS_PER_MS), NS_PER_S)
+    point = JointTrajectoryPoint(
+        positions=action.values.tolist(), time_from_start=Duration(sec=seconds, nanosec=nanoseconds)
+    )
+    message = JointTrajectory(joint_names=list(config.names), points=[point])
+    message.header.stamp = to_time(action.stamp_ns)
+    message.header.frame_id = config.frame_id
+    return message
+
+
+def to_status(record: CycleRecord, node_name: str, now_ns: int) -> DiagnosticArray:
+    """What the cycle decided and measured. Stamped as its action is; ``now_ns`` where it has none.
+
+    The keys are always the same ones, a number that was not measured is ``nan``.
+    """
+    level, message = _MEANING[record.outcome]
+    if record.source is ActionSource.ZERO and record.outcome is not Outcome.STOPPED:
+        level = DiagnosticStatus.ERROR
+    if record.error:
+        message = f"{message}: {record.error}"
+    array = DiagnosticArray(
+        status=[to_diagnostic(f"{node_name}: Cycle", level, message, _values(record), node_name)]
+    )
+    array.header.stamp = to_time(record.action.stamp_ns if record.action is not None else now_ns)
+    return array
+
+
+def _values(record: CycleRecord) -> dict[str, Number]:
+    decision, times, nan = record.decision, record.times, float("nan")
+    return {
+        "cycle": record.cycle,
+        "outcome": record.outcome.value,
+        "source": record.source.value,
+        "repeat_streak": record.repeat_streak,
+        "frame_sequence": record.frame_sequence,
+        "age_ms": record.frame_age_ms,
+        "latency_ms": record.latency_ms,
+        "admission": "none" if decision is None else ("admit" if decision.admitted else "refuse"),
+        "admission_reason": "none" if decision is None else decision.reason.value,
+        "elapsed_ms": decision.elapsed_ms if decision else nan,
+        "predicted_ms": decision.predicted_ms if decision else nan,
+        "budget_ms": decision.budget_ms if decision else nan,
+        "vision_ms": times.vision_ms if times else nan,
+        "prefill_ms": times.prefill_ms if times else nan,
+        "decode_ms": sum(times.decode_ms) if times else nan,
+        "decode_steps": len(times.decode_ms) if times else 0,
+        "slots_in_use": record.slots_in_use,
+        "evicted_sequence": -1 if record.evicted_sequence is None else record.evicted_sequence,
+        "skipped_cycles": record.skipped_cycles,
+    }
+
+
+def to_diagnostic(
+    name: str, level: bytes, message: str, values: Mapping[str, Number], hardware_id: str
+) -> DiagnosticStatus:
+    """A status with one number a key, as plotting tools read them; the unit is in the key."""
+    return DiagnosticStatus(
+        name=name,
+        level=level,
+        message=message,
+        hardware_id=hardware_id,
+        values=[KeyValue(key=key, value=_text(value)) for key, value in values.items()],
+    )
+
+
+def _text(value: Number) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

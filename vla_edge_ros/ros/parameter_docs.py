@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parameter reference, made from the configuration classes; run as a module, it writes the file named."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+
+from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.replay.config import ReplayConfig
+from vla_edge_ros.ros.parameter_tree import Leaf, leaves
+from vla_edge_ros.ros.parameters import NodeConfig
+
+INTRODUCTION = """\
+# Parameters
+
+Made from the configuration classes by `python -m vla_edge_ros.ros.parameter_docs docs/parameters.md`; do not
+edit. Units are in the names. A parameter file uses the key `/**:` or the node's full name. Values are checked
+together when the node is configured; the error starts with the parameter's name.
+
+## vla_reasoner
+
+`prompt.instruction` may change at any time, also through the topic `instruction`. The others are read when
+the node is configured: to change one, clean the node up, set it, configure again. The quality of service of
+the image subscription is set with `qos_overrides.<full topic name>.subscription.reliability` (and `.depth`,
+`.history`), at start only.
+"""
+
+
+def render() -> str:
+    """The whole page as Markdown."""
+    page = [INTRODUCTION, *_table(leaves(NodeConfig))]
+    for section, group in groupby(leaves(VlaConfig), lambda leaf: leaf.name.split(".")[0]):
+        page += [f"\n### {section}\n", *_table(group)]
+    page += ["\n## camera (the replay node)\n", *_table(leaves(ReplayConfig))]
+    return "\n".join(page) + "\n"
+
+
+def _table(group: Iterable[Leaf]) -> list[str]:
+    rows = ["| parameter | type | default | meaning | values |", "|---|---|---|---|---|"]
+    for leaf in group:
+        cells = (f"`{leaf.name}`", leaf.kind, _literal(leaf.default), leaf.description, leaf.constraints)
+        rows.append(f"| {' | '.join(cells)} |")
+    return rows
+
+
+def _literal(value: object) -> str:
+    """A default as one would write it in a parameter file."""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        if len(value) > 1 and len(set(value)) == 1:
+            return f"`{value[0]}`, {len(value)} times"
+        return "`[" + ", ".join(str(item) for item in value) + "]`"
+    return f"`{value}`" if value != "" else "`''`"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(render(), encoding="utf-8")

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quality of service of every topic, and publishers and subscriptions that report mismatches.
+
+A pair whose policies do not match exchanges nothing, silently; the middleware's events are what tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.duration import Duration
+from rclpy.lifecycle import LifecycleNode
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.qos import (
+    DurabilityPolicy,
+    HistoryPolicy,
+    QoSProfile,
+    ReliabilityPolicy,
+    qos_policy_name_from_kind,
+)
+from rclpy.qos_overriding_options import QoSOverridingOptions
+from rclpy.subscription import Subscription
+
+try:
+    from rclpy.event_handler import (
+        PublisherEventCallbacks,
+        SubscriptionEventCallbacks,
+        UnsupportedEventTypeError,
+    )
+except ImportError:  # ROS 2 Humble
+    from rclpy.qos_event import PublisherEventCallbacks, SubscriptionEventCallbacks, UnsupportedEventTypeError
+
+OnMismatch = Callable[[str], None]
+
+
+def image_qos() -> QoSProfile:
+    """Best effort matches every camera; depth 1 because an older frame than the newest is of no use."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=1,
+        reliability=ReliabilityPolicy.BEST_EFFORT,
+        durability=DurabilityPolicy.VOLATILE,
+    )
+
+
+def action_qos(period_ms: float) -> QoSProfile:
+    """Reliable, and the promise of a message every second period at the latest, to who asks for a deadline.
+
+    Two periods, because consecutive messages may lie anywhere in their periods. A few deep, so that a short
+    stall of the network loses nothing; a controller that wants the newest only subscribes with depth 1.
+    """
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=10,
+        reliability=ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.VOLATILE,
+        deadline=Duration(nanoseconds=round(2e6 * period_ms)),
+    )
+
+
+def status_qos() -> QoSProfile:
+    """For status and diagnostics: reliable, a few deep."""
+    return QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=10, reliability=ReliabilityPolicy.RELIABLE)
+
+
+def instruction_qos() -> QoSProfile:
+    """The last instruction reaches a node that starts after it was given."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=1,
+        reliability=ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL,
+    )
+
+
+def subscribe(
+    node: Node,
+    message_type: type,
+    topic: str,
+    callback: Callable[[Any], None],
+    qos: QoSProfile,
+    on_mismatch: OnMismatch,
+) -> Subscription:
+    """A subscription with overridable QoS. ``on_mismatch`` gets the policy that keeps a publisher away."""
+
+    def create(**events: Any) -> Subscription:
+        return node.create_subscription(
+            message_type,
+            topic,
+            callback,
+            qos,
+            event_callbacks=SubscriptionEventCallbacks(**events),
+            qos_overriding_options=QoSOverridingOptions.with_default_policies(),
+        )
+
+    try:
+        return create(incompatible_qos=lambda event: on_mismatch(_policy(event)))
+    except UnsupportedEventTypeError:
+        return create(use_default_callbacks=False)
+
+
+def lifecycle_publisher(
+    node: LifecycleNode, message_type: type, topic: str, qos: QoSProfile, on_mismatch: OnMismatch
+) -> Publisher:
+    """A publisher that sends while the node is active. ``on_mismatch`` as in ``subscribe``."""
+
+    def create(**events: Any) -> Publisher:
+        return node.create_lifecycle_publisher(
+            message_type, topic, qos, event_callbacks=PublisherEventCallbacks(**events)
+        )
+
+    try:
+        return create(incompatible_qos=lambda event: on_mismatch(_policy(event)))
+    except UnsupportedEventTypeError:
+        return create(use_default_callbacks=False)
+
+
+def _policy(event: Any) -> str:
+    return qos_policy_name_from_kind(event.last_policy_kind)
