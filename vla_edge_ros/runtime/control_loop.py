@@ -72,9 +72,8 @@ class ControlLoop:
         self._decode_action = decode_action
         self._frame_time_ns = frame_time_ns
         self._steady_ns = steady_ns
-        self._used_sequence = (
-            0  # of the newest frame in the cache; a frame is never inserted twice (fault A2)
-        )
+        # The newest frame in the cache: a frame is never inserted twice (fault A2).
+        self._used_sequence = 0
         self._next_prompt: Prompt | None = None
         self._scheduled_ns = 0
         self._progress = ChunkTimes(0)
@@ -86,25 +85,15 @@ class ControlLoop:
     def run_cycle(self, cycle: int, scheduled_ns: int, skipped: int = 0) -> CycleRecord | None:
         """Answer one grid point; None where the watchdog answered first."""
         self._scheduled_ns = scheduled_ns
-        record = CycleRecord(cycle, Outcome.ACTED, skipped_cycles=skipped)
+        record = CycleRecord(cycle, Outcome.NO_FRAME_YET, skipped_cycles=skipped)
         try:
             self._write_waiting_prompt()
             frame = self._slot.latest()
-            outcome, age_ms = self._judge(frame)
-            if frame is not None:
-                record = replace(
-                    record,
-                    frame_sequence=frame.sequence,
-                    frame_stamp_ns=frame.stamp_ns,
-                    frame_age_ms=age_ms,
-                    slots_in_use=self._cache.slots_in_use,
-                )
-            if outcome is not Outcome.ACTED:
-                return self._fall_back(replace(record, outcome=outcome))
-            decision = self._admission.decide(self._elapsed_ms(), self._cache.slots_next)
-            record = replace(record, decision=decision)
-            if not decision.admitted:
-                return self._fall_back(replace(record, outcome=Outcome.REFUSED))
+            if frame is None:
+                return self._fall_back(record)
+            record = self._judge(record, frame)
+            if record.outcome is not Outcome.ACTED:
+                return self._fall_back(record)
             return self._run_chunk(frame, record)
         except EngineError as error:
             # The chunk, if one was open, has been rolled back on the way here.
@@ -121,16 +110,27 @@ class ControlLoop:
         if self._next_prompt is prompt:  # else a newer one came in meanwhile
             self._next_prompt = None
 
-    def _judge(self, frame: Frame | None) -> tuple[Outcome, float]:
-        """Is there a frame to act on (ACTED: yes), and its age in the frames' clock, never negative."""
-        if frame is None:
-            return Outcome.NO_FRAME_YET, 0.0
+    def _judge(self, record: CycleRecord, frame: Frame) -> CycleRecord:
+        """Is there something to act on, and the time for it? The outcome ACTED says yes so far."""
+        # A clock that was set back must not make a frame look fresher than now.
         age_ms = max(0, self._frame_time_ns() - frame.stamp_ns) / NS_PER_MS
+        decision = None
         if age_ms > self._config.timing.max_frame_age_ms:
-            return Outcome.STALE_FRAME, age_ms
-        if frame.sequence <= self._used_sequence:
-            return Outcome.NO_NEW_FRAME, age_ms
-        return Outcome.ACTED, age_ms
+            outcome = Outcome.STALE_FRAME
+        elif frame.sequence <= self._used_sequence:
+            outcome = Outcome.NO_NEW_FRAME
+        else:
+            decision = self._admission.decide(self._elapsed_ms(), self._cache.slots_next)
+            outcome = Outcome.ACTED if decision.admitted else Outcome.REFUSED
+        return replace(
+            record,
+            outcome=outcome,
+            decision=decision,
+            frame_sequence=frame.sequence,
+            frame_stamp_ns=frame.stamp_ns,
+            frame_age_ms=age_ms,
+            slots_in_use=self._cache.slots_in_use,
+        )
 
     def _run_chunk(self, frame: Frame, record: CycleRecord) -> CycleRecord | None:
         self._progress = ChunkTimes(self._cache.slots_next)
@@ -151,17 +151,21 @@ class ControlLoop:
 
     def _compute(self, frame: Frame, chunk: Chunk) -> tuple[tuple[int, ...], NDArray[np.float32] | None]:
         """Vision, prefill, decode, with a look at the clock before each."""
+        slots = chunk.view.slots_in_use
         self._check_time()
         vision = self._engine.embed_frame(frame.pixels)
         if not np.isfinite(vision.embedding).all():
             raise EngineError(f"frame {frame.sequence}: its embedding is not finite; expected finite numbers")
         descriptor = self._describe(frame.pixels, vision.embedding)
-        self._progress = replace(self._progress, vision_ms=vision.vision_ms)
+        self._progress = ChunkTimes(slots, vision.vision_ms)
         self._check_time()
-        self._progress = replace(self._progress, prefill_ms=self._engine.prefill(chunk.view))
+        prefill_ms = self._engine.prefill(chunk.view)
+        self._progress = ChunkTimes(slots, vision.vision_ms, prefill_ms)
         self._check_time()
         decoded = self._engine.decode(chunk.view, self._config.action.tokens, self._must_stop)
-        self._progress = replace(self._progress, decode_ms=decoded.step_ms, completed=not decoded.stopped)
+        self._progress = ChunkTimes(
+            slots, vision.vision_ms, prefill_ms, decoded.step_ms, completed=not decoded.stopped
+        )
         if decoded.stopped:
             raise _TooLate
         return decoded.tokens, descriptor
@@ -171,7 +175,9 @@ class ControlLoop:
             raise _TooLate
 
     def _must_stop(self, step_ms: tuple[float, ...]) -> bool:
-        return self._admission.must_abort(self._elapsed_ms(), replace(self._progress, decode_ms=step_ms))
+        done = self._progress
+        so_far = ChunkTimes(done.slots_in_use, done.vision_ms, done.prefill_ms, step_ms)
+        return self._admission.must_abort(self._elapsed_ms(), so_far)
 
     def _fall_back(self, record: CycleRecord) -> CycleRecord | None:
         return self._answers.fall_back(record, self._scheduled_ns)

@@ -34,6 +34,45 @@ class CostLine:
         return max(0.0, self.a_ms + self.b_ms_per_slot * slots)
 
 
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The stages of one chunk at the present level, in ms; looked at again before each of them."""
+
+    vision_ms: float
+    prefill_ms: float
+    step_ms: float
+    steps: int
+    between_ms: float  # what passes between the stages, and the spread that is planned for
+
+    @property
+    def chunk_ms(self) -> float:
+        """The whole chunk."""
+        return self.vision_ms + self.prefill_ms + self.steps * self.step_ms + self.between_ms
+
+    def rest_ms(self, so_far: ChunkTimes) -> float:
+        """The stages that have not run yet."""
+        rest = max(0, self.steps - len(so_far.decode_ms)) * self.step_ms
+        if so_far.prefill_ms == 0:
+            rest += self.prefill_ms
+            if so_far.vision_ms == 0:
+                rest += self.vision_ms
+        return rest
+
+    def slow_down(self, so_far: ChunkTimes) -> float:
+        """Measured over forecast of the stages that ran; 1 until they are enough of the chunk to tell.
+
+        A vision stage of 0.1 ms that takes 0.3 ms says nothing about the rest.
+        """
+        forecast = len(so_far.decode_ms) * self.step_ms
+        if so_far.prefill_ms > 0:
+            forecast += self.prefill_ms
+        if so_far.vision_ms > 0:
+            forecast += self.vision_ms
+        if forecast <= MIN_EVIDENCE * (forecast + self.rest_ms(so_far)):
+            return 1.0
+        return so_far.total_ms / forecast
+
+
 def fit_line(points: Iterable[tuple[int, float]]) -> CostLine:
     """Least squares over the medians of each cache fill, so that one bad sample of a fill does not count.
 
@@ -98,31 +137,14 @@ class CostModel:
 
     def chunk_ms(self, slots: int, quantile: float = 0.5) -> float:
         """A whole chunk: profile times (level + spread), and what passes between the stages."""
-        at_level_ms = self.rest_ms(ChunkTimes(slots)) + self.overhead_ms
-        return at_level_ms + self._profile_ms(slots) * self._spread(quantile)
+        return self.forecast(slots, quantile).chunk_ms
 
-    def rest_ms(self, so_far: ChunkTimes) -> float:
-        """The stages of a chunk that have not run yet, at the present level."""
-        slots = so_far.slots_in_use
-        rest = max(0, self.steps - len(so_far.decode_ms)) * self._stage_ms("decode", slots)
-        if so_far.prefill_ms == 0:
-            rest += self._stage_ms("prefill", slots)
-            if so_far.vision_ms == 0:
-                rest += self._stage_ms("vision", slots)
-        return rest
-
-    def slow_down(self, so_far: ChunkTimes) -> float:
-        """Measured over predicted of the stages that ran; 1 until they are enough of the chunk to tell.
-
-        A vision stage of 0.1 ms that takes 0.3 ms says nothing about the rest.
-        """
-        slots = so_far.slots_in_use
-        predicted = len(so_far.decode_ms) * self._stage_ms("decode", slots)
-        predicted += self._stage_ms("prefill", slots) if so_far.prefill_ms > 0 else 0.0
-        predicted += self._stage_ms("vision", slots) if so_far.vision_ms > 0 else 0.0
-        if predicted <= MIN_EVIDENCE * (predicted + self.rest_ms(so_far)):
-            return 1.0
-        return so_far.total_ms / predicted
+    def forecast(self, slots: int, quantile: float = 0.5) -> Forecast:
+        """A chunk's stages at the present level, planned at this quantile of the recent costs."""
+        between_ms = self.overhead_ms
+        if quantile > 0.5:
+            between_ms += self._profile_ms(slots) * self._spread(quantile)
+        return Forecast(*(self._stage_ms(stage, slots) for stage in STAGES), self.steps, between_ms)
 
     def _profile_ms(self, slots: int) -> float:
         counts = {"vision": 1, "prefill": 1, "decode": self.steps}
@@ -131,7 +153,7 @@ class CostModel:
     def _spread(self, quantile: float) -> float:
         """``quantile`` less the median of the recent whole chunks' cost ratios, within [0, MAX_SPREAD]."""
         ratios = sorted(self._chunk_ratios)
-        if not ratios or quantile <= 0.5:
+        if not ratios:
             return 0.0
         # The lower neighbour, not interpolated: the largest sample alone then never counts.
         high = ratios[int(quantile * (len(ratios) - 1))]
@@ -151,7 +173,7 @@ class CostModel:
 
         Stages that did not run are extrapolated by the slow-down that was seen on those that did.
         """
-        seen, slow_down = stage_costs(times), self.slow_down(times)
+        seen, slow_down = stage_costs(times), self.forecast(times.slots_in_use).slow_down(times)
         for stage, line in self._lines.items():
             profile_ms, level = line.at(times.slots_in_use), self._level(stage)
             ratio = seen[stage] / profile_ms if stage in seen and profile_ms > 0 else level * slow_down

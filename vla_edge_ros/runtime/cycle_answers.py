@@ -59,21 +59,22 @@ class CycleAnswers:
                 self._metrics.count_dropped_result()
                 return None
             self._ladder.acted(action)
-            return self._publish(replace(record, source=ActionSource.FRESH, action=action), scheduled_ns)
+            return self._publish(record, ActionSource.FRESH, action, scheduled_ns)
 
     def fall_back(self, record: CycleRecord, scheduled_ns: int) -> CycleRecord | None:
         """Publish the ladder's answer to ``record.outcome``; None where the watchdog was first."""
         with self._lock:
             if not self._may_answer(record.cycle):
                 return None
-            return self._publish(self._laddered(record), scheduled_ns)
+            return self._publish(record, *self._ladder.answer(self._frame_time_ns()), scheduled_ns)
 
     def expire(self, cycle: int, scheduled_ns: int) -> CycleRecord | None:
         """The watchdog thread's answer to a cycle it has claimed; None where the run has ended."""
         with self._lock:
             if not self._open:
                 return None
-            return self._publish(self._laddered(CycleRecord(cycle=cycle, outcome=Outcome.LATE)), scheduled_ns)
+            record = CycleRecord(cycle, Outcome.LATE)
+            return self._publish(record, *self._ladder.answer(self._frame_time_ns()), scheduled_ns)
 
     def finish(self) -> None:
         """End the run: publish zero motion, the last message, whatever thread still computes."""
@@ -90,12 +91,19 @@ class CycleAnswers:
     def _may_answer(self, cycle: int) -> bool:
         return self._open and self._claims.claim(cycle)
 
-    def _laddered(self, record: CycleRecord) -> CycleRecord:
-        source, action = self._ladder.answer(self._frame_time_ns())
-        return replace(record, source=source, action=action, repeat_streak=self._ladder.repeat_streak)
-
-    def _publish(self, record: CycleRecord, scheduled_ns: int) -> CycleRecord:
-        record = replace(record, latency_ms=(self._steady_ns() - scheduled_ns) / NS_PER_MS)
+    def _publish(
+        self, record: CycleRecord, source: ActionSource, action: Action | None, scheduled_ns: int
+    ) -> CycleRecord:
+        record = replace(
+            record,
+            source=source,
+            action=action,
+            repeat_streak=self._ladder.repeat_streak,
+            latency_ms=self._since_ms(scheduled_ns),
+        )
         self._sink.publish(record)
-        self._metrics.add(record, (self._steady_ns() - scheduled_ns) / NS_PER_MS)
+        self._metrics.add(record, published_ms=self._since_ms(scheduled_ns))
         return record
+
+    def _since_ms(self, scheduled_ns: int) -> float:
+        return (self._steady_ns() - scheduled_ns) / NS_PER_MS

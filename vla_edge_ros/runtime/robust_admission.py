@@ -31,6 +31,7 @@ class RobustAdmission:
         self._quantile = admission.cost_quantile
         self._probes = ProbeSchedule(admission.probe_after, admission.probe_every_max)
         self._refusing = False
+        self._forecast = self.model.forecast(0)
         self._start_ms = 0.0
         self._overhead_ms = 0.0
 
@@ -38,7 +39,8 @@ class RobustAdmission:
         self.model.calibrate(samples)
 
     def decide(self, elapsed_ms: float, slots_in_use: int) -> Decision:
-        predicted_ms = self.model.chunk_ms(slots_in_use, self._quantile)
+        self._forecast = self.model.forecast(slots_in_use, self._quantile)
+        predicted_ms = self._forecast.chunk_ms
         self._start_ms, self._overhead_ms = elapsed_ms, 0.0
         reason = self._reason(elapsed_ms, predicted_ms)
         admitted = reason not in (Reason.OVER_BUDGET, Reason.NO_TIME_LEFT)
@@ -63,11 +65,11 @@ class RobustAdmission:
 
     def must_abort(self, elapsed_ms: float, so_far: ChunkTimes) -> bool:
         self._overhead_ms = max(self._overhead_ms, elapsed_ms - self._start_ms - so_far.total_ms)
-        slow_down = max(1.0, self.model.slow_down(so_far))
+        slow_down = max(1.0, self._forecast.slow_down(so_far))
         if not self.model.is_ready or self._probes.running:
             guess_ms = self.model.calibrated_step_ms(so_far.slots_in_use) * slow_down
             return probe_must_stop(self._limit_ms, elapsed_ms, so_far, self.model.steps, guess_ms)
-        rest_ms = self.model.rest_ms(so_far) * slow_down
+        rest_ms = self._forecast.rest_ms(so_far) * slow_down
         return not elapsed_ms + rest_ms <= self._limit_ms
 
     def learn(self, times: ChunkTimes) -> None:
