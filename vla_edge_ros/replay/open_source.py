@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what the user typed to a source that is known to play."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vla_edge_ros.errors import SourceError
+from vla_edge_ros.replay.bag import BagSource
+from vla_edge_ros.replay.bag_files import storage_files
+from vla_edge_ros.replay.base import FrameSource
+from vla_edge_ros.replay.image_folder import ImageFolderSource
+from vla_edge_ros.replay.synthetic import SyntheticScene
+from vla_edge_ros.replay.video import VideoSource
+
+_BAG_MAGIC = (b"\x89MCAP0\r\n", b"SQLite format 3\0")
+_ROS1_MAGIC = b"#ROSBAG"
+
+
+def open_source(uri: str, *, rate_hz: float = 60.0, bag_topic: str = "") -> FrameSource:
+    """The source that ``uri`` names: ``synthetic``, a video, a folder of images, a bag's folder or file.
+
+    ``rate_hz``: frame rate of what carries no time of its own. One frame is decoded before it returns, so
+    what cannot play raises ``SourceError`` here, naming ``uri``; later damage is a warning.
+    """
+    source = _choose(uri, rate_hz, bag_topic)
+    frames = iter(source)
+    try:
+        next(frames)
+    except BaseException:
+        source.close()
+        raise
+    del frames  # ends the pass
+    return source
+
+
+def _choose(uri: str, rate_hz: float, bag_topic: str) -> FrameSource:
+    if uri == "synthetic":
+        return SyntheticScene(rate_hz=rate_hz)
+    if not uri:
+        raise SourceError("source must be 'synthetic' or the path of a video, image folder or bag, got ''")
+    path = Path(uri).expanduser()
+    try:
+        if not path.exists():
+            raise SourceError(f"source {uri} does not exist (looked for {path.absolute()})")
+        if path.is_dir():
+            if (path / "metadata.yaml").exists() or storage_files(path):
+                return BagSource(path, bag_topic)
+            return ImageFolderSource(path, rate_hz)
+        return _choose_file(path, bag_topic)
+    except OSError as error:
+        raise SourceError(f"source {uri} cannot be read: {error.strerror or error}") from None
+
+
+def _choose_file(path: Path, bag_topic: str) -> FrameSource:
+    if not path.is_file():
+        raise SourceError(f"source {path} is neither a file nor a folder")
+    with path.open("rb") as file:
+        head = file.read(16)
+    if not head:
+        raise SourceError(f"source {path} is empty (0 bytes)")
+    if head.startswith(_ROS1_MAGIC):
+        raise SourceError(f"source {path} is a ROS 1 bag; rosbags-convert makes a rosbag2 of it")
+    if head.startswith(_BAG_MAGIC) or path.suffix in (".mcap", ".db3"):
+        return BagSource(path, bag_topic)
+    return VideoSource(path)

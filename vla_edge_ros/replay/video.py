@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A video file, decoded by FFmpeg (PyAV) a frame at a time: any codec, pixel format and frame timing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+
+from vla_edge_ros.errors import SourceError
+from vla_edge_ros.replay.base import SourceFrame, WarnOnce
+
+# FFmpeg takes nearly any file for one of these: text as ANSI art, or a list of other files to open.
+_NOT_VIDEO = {"tty", "concat", "hls", "dash", "ffmetadata", "lrc"}
+# A file is called cut short when its frames end this much before what its header says.
+_MISSING_SECONDS = 0.25
+
+
+class VideoSource:
+    """The first video stream of ``path``; upright as its display matrix says."""
+
+    def __init__(self, path: Path):
+        self.name = str(path)
+        self._path = path
+        self._container: Any = None
+        self._warn = WarnOnce(self.name)
+
+    def __iter__(self) -> Iterator[SourceFrame]:
+        self.close()
+        container = self._container = self._open()
+        try:
+            stream = next(iter(container.streams.video), None)
+            if stream is None:
+                raise SourceError(f"source {self.name} has no video stream ({container.format.long_name})")
+            frames, media_ns, first_ns, gap_ns = 0, 0, None, _frame_ns(stream)
+            damage: list[str] = []
+            for frame in _decoded(container, stream, damage):
+                if frame.pts is None or frame.time_base is None:
+                    at_ns = media_ns + gap_ns if frames else 0
+                else:
+                    stamp_ns = int(frame.pts * frame.time_base * 1_000_000_000)
+                    first_ns = stamp_ns if first_ns is None else first_ns
+                    at_ns = stamp_ns - first_ns
+                media_ns = max(media_ns, at_ns)
+                frames += 1
+                yield SourceFrame(_rgb(frame), media_ns)
+            if not frames:
+                raise SourceError(
+                    f"source {self.name} has no frame that can be decoded ({damage or 'empty'})"
+                )
+            missing = _missing(stream, frames, media_ns + gap_ns)
+            if missing or damage:
+                reasons = "; ".join([*damage[:1], *filter(None, [missing])])
+                self._warn(f"is damaged or cut short ({reasons}); playing the {frames} whole frames")
+        finally:
+            container.close()
+
+    def close(self) -> None:
+        if self._container is not None:
+            self._container.close()
+            self._container = None
+
+    def _open(self) -> Any:
+        try:
+            # "file:" keeps FFmpeg from reading a protocol into a name such as "take:1.mp4".
+            container = av.open(f"file:{self._path}")
+        except (av.FFmpegError, OSError) as error:
+            raise SourceError(
+                f"source {self.name} is not a video that FFmpeg can read ({error.strerror or error}); "
+                "an mp4 that was cut short before its index was written cannot be played"
+            ) from None
+        if container.format.name in _NOT_VIDEO:
+            container.close()
+            raise SourceError(f"source {self.name} is not a video ({container.format.long_name})")
+        return container
+
+
+def _decoded(container: Any, stream: Any, damage: list[str]) -> Iterator[Any]:
+    """Whole frames only. A damaged packet or frame is left out and noted; reading goes on, as in players."""
+    packets = container.demux(stream)
+    while True:
+        try:
+            packet = next(packets, None)
+        except av.FFmpegError as error:  # the file itself cannot be read on from here
+            damage.append(str(error))
+            return
+        if packet is None:
+            return
+        try:
+            frames = packet.decode()
+        except av.FFmpegError as error:
+            damage.append(str(error))
+            continue
+        for frame in frames:
+            if frame.is_corrupt:
+                damage.append("a frame is incomplete")
+            else:
+                yield frame
+
+
+def _frame_ns(stream: Any) -> int:
+    return int(1e9 / stream.average_rate) if stream.average_rate else 33_000_000
+
+
+def _rgb(frame: Any) -> NDArray[np.uint8]:
+    """``[height, width, 3]``; FFmpeg applies the colour matrix and range that the frame is tagged with."""
+    pixels = frame.to_ndarray(format="rgb24")
+    quarter_turns = round(frame.rotation / 90) % 4
+    return np.ascontiguousarray(np.rot90(pixels, quarter_turns))
+
+
+def _missing(stream: Any, frames: int, end_ns: int) -> str:
+    """What the header promises and the frames do not keep; empty when it is all there.
+
+    Only the video stream's own figures count: sound may well go on longer than the picture.
+    """
+    if stream.frames > frames:
+        return f"{frames} of {stream.frames} frames"
+    promised = float(stream.duration * stream.time_base) if stream.duration else _matroska_seconds(stream)
+    if promised - end_ns / 1e9 > _MISSING_SECONDS:
+        return f"{end_ns / 1e9:.2f} of {promised:.2f} s"
+    return ""
+
+
+def _matroska_seconds(stream: Any) -> float:
+    """Matroska keeps a stream's length in a tag, ``00:00:06.066000000``."""
+    seconds = 0.0
+    try:
+        for part in stream.metadata.get("DURATION", "0").split(":"):
+            seconds = seconds * 60 + float(part)
+    except ValueError:
+        return 0.0
+    return seconds
