@@ -4,12 +4,14 @@
 #
 #   make demo [DURATION=20] [SOURCE=clip.mp4] [CONFIG=config/x.yaml]   camera in, actions out, a summary
 #   make test                                                          colcon build, test, test-result
-#   make lint | bench | native | clean | distclean
+#   make bench [BENCH="slot cycle_overhead"]                           vla_edge_ros.bench.<name>, one by one
+#   make lint | native | clean | distclean
 
 PYTHON ?= python3
 DURATION ?= 20
 SOURCE ?=
 CONFIG ?=
+BENCH ?= slot cycle_overhead
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -65,7 +67,7 @@ lint: $(DEV)
 	$(BIN)/ruff check .
 
 bench: $(DEV) $(NATIVE)
-	$(BIN)/python -m vla_edge_ros.bench.run_benchmarks
+	for name in $(BENCH); do $(BIN)/python -m vla_edge_ros.bench.$$name; done
 
 clean:
 	rm -rf build install log .pytest_cache .ruff_cache .hypothesis
