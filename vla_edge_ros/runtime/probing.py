@@ -81,13 +81,12 @@ def probe_must_stop(
 
 
 def is_usable(times: ChunkTimes) -> bool:
-    """Whether a measurement can be learned from: finite, not negative, and not an empty stage that ran.
+    """Whether a measurement can be learned from: finite, none negative, no stage that ran in no time.
 
-    ``vision_ms`` may be 0 where an engine embeds inside its prefill.
+    ``vision_ms`` may be 0 where an engine embeds inside its prefill; a chunk that was cut may have nothing.
     """
     stages = (times.vision_ms, times.prefill_ms, *times.decode_ms)
     if not all(math.isfinite(ms) and ms >= 0 for ms in stages):
         return False
-    if any(ms == 0 for ms in times.decode_ms) or (times.decode_ms and times.prefill_ms == 0):
-        return False
-    return times.prefill_ms > 0 if times.completed else times.total_ms > 0
+    prefill_ran = times.completed or bool(times.decode_ms)
+    return all(ms > 0 for ms in times.decode_ms) and (times.prefill_ms > 0 or not prefill_ran)
