@@ -50,13 +50,14 @@ $(NATIVE): $(RUNTIME) setup.py package.xml $(wildcard csrc/native/*.hpp csrc/nat
 
 native: $(NATIVE)
 
+DEMO_ARGUMENTS = --duration $(DURATION) $(if $(SOURCE),--source '$(SOURCE)') $(if $(CONFIG),--config '$(CONFIG)')
+
 demo: $(NATIVE)
-	$(BIN)/python -m vla_edge_ros.ros.demo --duration $(DURATION) \
-	  $(if $(SOURCE),--source '$(SOURCE)') $(if $(CONFIG),--config '$(CONFIG)')
+	@$(BIN)/python -m vla_edge_ros.ros.demo $(DEMO_ARGUMENTS)
 
 # colcon takes "no test ran" for success, and `colcon test` alone hides failures: both are checked here.
 test: $(DEV)
-	$(BIN)/colcon build
+	@$(BIN)/colcon build
 	rc=0
 	$(BIN)/colcon test --event-handlers console_direct+ --return-code-on-test-failure || rc=$$?
 	$(BIN)/colcon test-result --all --verbose | tee build/test_result.txt || rc=$$?
@@ -67,7 +68,7 @@ lint: $(DEV)
 	$(BIN)/ruff check .
 
 bench: $(DEV) $(NATIVE)
-	for name in $(BENCH); do $(BIN)/python -m vla_edge_ros.bench.$$name; done
+	@for name in $(BENCH); do $(BIN)/python -m vla_edge_ros.bench.$$name; done
 
 clean:
 	rm -rf build install log .pytest_cache .ruff_cache .hypothesis
