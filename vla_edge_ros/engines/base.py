@@ -64,7 +64,9 @@ class Engine(Protocol):
         """Run all layers over the vision tokens, store K/V in ``view.frame_page``; return ms."""
         ...
 
-    def decode(self, view: CacheView, count: int, should_stop: Callable[[tuple[float, ...]], bool]) -> Decoded:
+    def decode(
+        self, view: CacheView, count: int, should_stop: Callable[[tuple[float, ...]], bool]
+    ) -> Decoded:
         """Produce ``count`` action tokens; before each step ``should_stop(step_ms so far)`` is asked."""
         ...
 

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bins to values and back."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vla_edge_ros.config import ActionConfig
+from vla_edge_ros.errors import ConfigError, EngineError
+from vla_edge_ros.model.action_head import ActionHead
+
+VOCABULARY = 151936
+LAST = VOCABULARY - 1
+
+
+def head(**sections):
+    return ActionHead(ActionConfig(**sections), VOCABULARY)
+
+
+def one_dimension(low, high, bins=256):
+    return head(names=("x",), low=(low,), high=(high,), held=(), bins=bins)
+
+
+def test_last_id_is_the_lowest_bin_and_the_first_action_id_the_highest():
+    assert head().first_id == VOCABULARY - 256
+    assert head().decode([LAST] * 8).tolist() == [-1.0] * 8
+    assert head().decode([VOCABULARY - 256] * 8).tolist() == [1.0] * 8
+
+
+def test_bin_centres_are_evenly_spaced_in_minus_one_to_one():
+    values = [head().decode([LAST - b] * 8)[0] for b in range(256)]
+    np.testing.assert_allclose(values, np.linspace(-1, 1, 256), atol=1e-15)
+    assert values == sorted(values) and head().decode([LAST] * 8).dtype == np.float64
+
+
+def test_each_dimension_has_its_own_range():
+    low, high = tuple(range(-8, 0)), tuple(range(10, 18))
+    own = head(low=tuple(map(float, low)), high=tuple(map(float, high)))
+    assert own.decode([LAST] * 8).tolist() == list(low)
+    assert own.decode([LAST - 255] * 8).tolist() == list(high)
+
+
+@given(st.lists(st.integers(LAST - 255, LAST), min_size=8, max_size=8))
+def test_encode_returns_the_tokens_that_were_decoded(tokens):
+    for own in (head(), head(low=(-0.05,) * 8, high=(0.1,) * 8)):
+        assert own.encode(own.decode(tokens)) == tuple(tokens)
+
+
+@given(st.floats(-3, 3), st.floats(-2, -0.01), st.floats(0.01, 2), st.integers(2, 300))
+def test_decoded_value_is_within_half_a_bin_of_the_clipped_one(value, low, high, bins):
+    own = one_dimension(low, high, bins)
+    decoded = own.decode(own.encode([value]))[0]
+    assert abs(decoded - np.clip(value, low, high)) <= (high - low) / (bins - 1) / 2 * (1 + 1e-9)
+    assert low <= decoded <= high
+
+
+def test_values_outside_the_range_take_its_ends():
+    assert one_dimension(-1.0, 1.0).encode([-7.0]) == (LAST,)
+    assert one_dimension(-1.0, 1.0).encode([1e300]) == (LAST - 255,)
+
+
+@pytest.mark.parametrize("token", [LAST - 256, VOCABULARY, 0, -1])
+def test_token_that_is_no_action_is_refused_with_its_dimension(token):
+    tokens = [LAST] * 8
+    tokens[3] = token
+    with pytest.raises(EngineError, match=rf"{LAST - 255} to {LAST} for dz, got {token}"):
+        head().decode(tokens)
+
+
+@pytest.mark.parametrize("count", [0, 7, 9])
+def test_wrong_number_of_tokens_is_refused(count):
+    with pytest.raises(EngineError, match=f"expected 8 action tokens, got {count}"):
+        head().decode([LAST] * count)
+
+
+@pytest.mark.parametrize("values", [[0.0] * 7, [float("nan")] * 8, [float("inf")] + [0.0] * 7])
+def test_encode_refuses_what_is_no_action(values):
+    with pytest.raises(ValueError, match="expected 8 finite action values"):
+        head().encode(values)
+
+
+def test_vocabulary_smaller_than_the_bins_is_refused():
+    with pytest.raises(ConfigError, match="256 >= 256"):
+        ActionHead(ActionConfig(), 256)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine for any machine, and the oracle of the CUDA engine: float32, plain NumPy.
+
+Unlike the CUDA engine it allocates scratch arrays as it goes; the large arrays are made in ``load``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.engines import numpy_ops as ops
+from vla_edge_ros.engines.base import Decoded, Vision
+from vla_edge_ros.engines.numpy_decoder import NumpyDecoder
+from vla_edge_ros.engines.numpy_ops import Float
+from vla_edge_ros.errors import EngineError
+from vla_edge_ros.model.patch_embedding import patch_projection
+from vla_edge_ros.model.tensor_shapes import EMBEDDING, head_name
+from vla_edge_ros.model.weights import Weights
+from vla_edge_ros.types import NS_PER_MS, CacheView, MemoryReport
+
+
+class NumpyEngine:
+    """``engines.base.Engine`` in NumPy. For tests: ``hidden``, ``logits()`` and the decoder's ``kv``."""
+
+    name = "numpy"
+
+    def __init__(self, config: VlaConfig, weights: Weights):
+        self._config = config
+        self._weights = weights
+        vocabulary = weights.config.vocab_size
+        self._first_id = 0 if config.action.head == "full_vocabulary" else vocabulary - config.action.bins
+        self._loaded = False
+        self.hidden: Float = np.empty((0, weights.config.hidden_size), np.float32)
+
+    def load(self) -> None:
+        weights, cache = self._weights, self._config.cache
+        answer_ids = np.arange(self._first_id, weights.config.vocab_size)
+        self.decoder = NumpyDecoder(weights, cache.pages, cache.page_slots)
+        self._embedding = weights.rows(EMBEDDING, answer_ids)
+        self._head = (
+            self._embedding
+            if weights.config.tie_word_embeddings
+            else weights.rows(head_name(weights.config), answer_ids)
+        )
+        self._projection = patch_projection(weights, self._config.frame, self._config.model.seed)
+        self._vision: Float | None = None
+        self._view: CacheView | None = None
+        self._loaded = True
+
+    def write_prompt(self, token_ids: NDArray[np.int64], pages: Sequence[int]) -> None:
+        self._require_loaded()
+        slots = self._config.cache.page_slots
+        if not 0 < len(token_ids) <= len(pages) * slots:
+            raise EngineError(f"expected 1 to {len(pages) * slots} prompt tokens, got {len(token_ids)}")
+        self._view = None  # the prompt takes the place of what an earlier chunk could see
+        embedded = self._weights.rows(EMBEDDING, token_ids)
+        self.decoder.see([], [])
+        for index, page in enumerate(pages[: -(-len(embedded) // slots)]):
+            self._forward(embedded[index * slots : (index + 1) * slots], page, 0)
+
+    def embed_frame(self, pixels: NDArray[np.uint8]) -> Vision:
+        self._require_loaded()
+        expected = (self._config.frame.height, self._config.frame.width, 3)
+        if pixels.shape != expected or pixels.dtype != np.uint8:
+            raise EngineError(f"expected uint8 pixels {expected}, got {pixels.dtype} {pixels.shape}")
+        start_ns = time.perf_counter_ns()
+        self._vision = ops.patch_embed(pixels, self._projection)
+        embedding = self._vision.mean(axis=0)
+        return Vision(embedding, _ms_since(start_ns))
+
+    def prefill(self, view: CacheView) -> float:
+        self._require_loaded()
+        tokens = self._config.frame.tokens
+        if self._vision is None:
+            raise EngineError("expected embed_frame before prefill")
+        if int(view.fills[-1]) != tokens:
+            raise EngineError(f"expected a frame page of {tokens} vision tokens, got {int(view.fills[-1])}")
+        start_ns = time.perf_counter_ns()
+        self._view = None
+        self.decoder.see(view.pages[:-1], view.fills[:-1])
+        self._forward(self._vision, view.frame_page, 0)
+        self._first_token = ops.head_argmax(self.hidden[-1], self._head, self._first_id)
+        self._view, self._vision = view, None
+        return _ms_since(start_ns)
+
+    def decode(
+        self, view: CacheView, count: int, should_stop: Callable[[tuple[float, ...]], bool]
+    ) -> Decoded:
+        if view is not self._view:
+            raise EngineError("expected decode to have the view of the prefill before it, got another")
+        self.decoder.visible = view.slots_in_use
+        tokens, step_ms = [self._first_token], []
+        for step in range(count - 1):
+            if should_stop(tuple(step_ms)):
+                return Decoded(tuple(tokens), tuple(step_ms), stopped=True)
+            start_ns = time.perf_counter_ns()
+            embedded = self._embedding[tokens[-1] - self._first_id]
+            self._forward(embedded[None], view.action_page, step)
+            tokens.append(ops.head_argmax(self.hidden[-1], self._head, self._first_id))
+            step_ms.append(_ms_since(start_ns))
+        return Decoded(tuple(tokens), tuple(step_ms), stopped=False)
+
+    def logits(self) -> Float:
+        """``[t, r]`` of the last forward pass, whose normed hidden states are ``hidden`` ``[t, d]``."""
+        return ops.linear(self.hidden, self._head)
+
+    def memory(self) -> MemoryReport:
+        self._require_loaded()
+        embedding = self._embedding.nbytes + (0 if self._head is self._embedding else self._head.nbytes)
+        parts = {**self.decoder.parts(), "embedding": embedding, "patch_projection": self._projection.nbytes}
+        return MemoryReport(parts)
+
+    def close(self) -> None:
+        if self._loaded:
+            del self.decoder, self._embedding, self._head, self._projection
+        self._loaded, self._view = False, None
+
+    def _forward(self, x: Float, page: int, offset: int) -> None:
+        # Overflow and its kin show in the hidden states, which are checked: no warnings beside the error.
+        with np.errstate(all="ignore"):
+            self.hidden = self.decoder.forward(x, page, offset)
+        if not np.isfinite(self.hidden).all():
+            raise EngineError("expected finite hidden states, got NaN or infinity from the forward pass")
+
+    def _require_loaded(self) -> None:
+        if not self._loaded:
+            raise EngineError("expected load() before the engine is used, or it was closed")
+
+
+def _ms_since(start_ns: int) -> float:
+    return (time.perf_counter_ns() - start_ns) / NS_PER_MS

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Action tokens and action values: uniform bins, one token a dimension, as RT-2 and OpenVLA have them.
+
+The last ``bins`` ids of the vocabulary are the action tokens, the least used ones of a text model. Their
+order is OpenVLA's, downwards: bin 0, the lowest value, is the last id, ``vocab_size - 1``; bin b is
+``vocab_size - 1 - b``.
+Bin centres are evenly spaced from ``low`` to ``high`` of their dimension, both ends included, which for the
+default range is [-1, 1]. (OpenVLA spaces 256 edges so and uses the 255 centres between them.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vla_edge_ros.config import ActionConfig
+from vla_edge_ros.errors import ConfigError, EngineError
+
+
+class ActionHead:
+    """Translates between the tokens of one chunk and the values of one action."""
+
+    def __init__(self, config: ActionConfig, vocab_size: int):
+        if config.bins >= vocab_size:
+            raise ConfigError(
+                f"action.bins must be below the vocabulary's size, got {config.bins} >= {vocab_size}"
+            )
+        self._names = config.names
+        self._low = np.array(config.low, np.float64)
+        self._high = np.array(config.high, np.float64)
+        self._bins = config.bins
+        self._last_id = vocab_size - 1
+
+    @property
+    def first_id(self) -> int:
+        """The lowest action token id, that of the highest bin."""
+        return self._last_id - self._bins + 1
+
+    def decode(self, tokens: Sequence[int]) -> NDArray[np.float64]:
+        """One token a dimension -> values ``[dimensions]``.
+
+        A token that is no action token (possible with ``action.head: full_vocabulary`` only) raises
+        ``EngineError``: taken for the nearest bin it would command an extreme motion.
+        """
+        ids = np.asarray(tokens, np.int64)
+        if ids.shape != self._low.shape:
+            raise EngineError(f"expected {len(self._names)} action tokens, got {len(tokens)}")
+        for name, token in zip(self._names, ids, strict=True):
+            if not self.first_id <= token <= self._last_id:
+                raise EngineError(
+                    f"expected an action token {self.first_id} to {self._last_id} for {name}, got {token}"
+                )
+        bin_fraction = (self._last_id - ids) / (self._bins - 1)
+        # Weighted ends, not low + step * bin: both ends come out exact.
+        return self._low * (1.0 - bin_fraction) + self._high * bin_fraction
+
+    def encode(self, values: ArrayLike) -> tuple[int, ...]:
+        """Values ``[dimensions]`` -> tokens of the nearest bins; values outside the range take its end."""
+        wanted = np.asarray(values, np.float64)
+        if wanted.shape != self._low.shape or not np.isfinite(wanted).all():
+            raise ValueError(f"expected {len(self._names)} finite action values, got {values!r}")
+        bin_fraction = (np.clip(wanted, self._low, self._high) - self._low) / (self._high - self._low)
+        nearest = np.rint(bin_fraction * (self._bins - 1)).astype(np.int64)
+        return tuple(int(token) for token in self._last_id - nearest)
