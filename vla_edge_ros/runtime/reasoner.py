@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -38,6 +39,10 @@ from vla_edge_ros.types import NS_PER_MS, CycleRecord, Outcome
 
 # A forward pass cannot be interrupted; the process must be gone two seconds after it was asked to stop.
 JOIN_SECONDS = 1.0
+
+# How long a thread may keep the GIL while the watchdog asks for it. Python's default, 5 ms, is longer than
+# the watchdog's lead before the deadline.
+SWITCH_INTERVAL_S = 0.0005
 
 
 class Reasoner:
@@ -99,6 +104,7 @@ class Reasoner:
         # What is alive now stays alive: a full collection would stop the reasoning thread to look at it.
         gc.collect()
         gc.freeze()
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
 
     def start(self) -> None:
         """Start both threads on a fresh grid; ``EngineError`` where the run before still computes."""
