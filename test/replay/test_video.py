@@ -223,3 +223,24 @@ def test_a_turned_picture_is_set_upright(turns, write_video, monkeypatch):
     assert upright.shape == ((64, 48, 3) if turns % 2 else (48, 64, 3))
     assert upright[corners[turns]].min() == 255 and upright.mean() == pytest.approx(picture.mean())
     assert upright.flags.c_contiguous
+
+
+def test_two_passes_at_once_do_not_disturb_each_other(write_video, flat_pictures):
+    source = VideoSource(write_video("both.mp4", flat_pictures(6)))
+    for one, other in zip(source, source, strict=True):
+        assert np.array_equal(one.pixels, other.pixels)
+        source.close()
+
+
+def test_a_pass_that_is_dropped_closes_its_file(write_video, flat_pictures):
+    path = write_video("dropped.mp4", flat_pictures(6))
+    frames = iter(VideoSource(path))
+    next(frames)
+    assert open_files(path) == 1
+    del frames
+    assert open_files(path) == 0
+
+
+def open_files(path: Path) -> int:
+    links = [link for link in Path("/proc/self/fd").iterdir() if link.exists()]
+    return sum(link.resolve() == path.resolve() for link in links)

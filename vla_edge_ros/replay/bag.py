@@ -32,6 +32,7 @@ class BagSource:
         self._path = path
         self._warn = WarnOnce(self.name)
         self._storages: list[Storage] = []
+        self._passes = 0
         # These two types are the same in every ROS 2 release, so the bag's own definitions are not needed.
         self._types = get_typestore(Stores.LATEST)
         self._open()
@@ -43,8 +44,11 @@ class BagSource:
 
     def __iter__(self) -> Iterator[SourceFrame]:
         self._open()
+        self._passes += 1
+        this_pass = self._passes
         first_ns, media_ns, frames, refused = None, 0, 0, ""
         for log_ns, data in self._messages():
+            assert this_pass == self._passes, "passes share the bag's readers: one at a time"
             try:
                 pixels = self._pixels(data)
             except ImageError as error:

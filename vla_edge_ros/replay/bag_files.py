@@ -58,6 +58,8 @@ class DamagedSqlite:
         uri = f"{path.absolute().as_uri()}?mode=ro"
         self._database = sqlite3.connect(uri, uri=True, check_same_thread=False)
         try:
+            # Without this, SQLite refuses a file of fewer pages than its header says.
+            self._database.execute("PRAGMA writable_schema = ON")
             rows = self._database.execute("SELECT name, type FROM topics ORDER BY id").fetchall()
         except sqlite3.Error:
             self._database.close()
@@ -91,8 +93,10 @@ def open_storages(path: Path, warn: WarnOnce) -> list[Storage]:
 
     Raises ``SourceError`` where nothing of it can be read.
     """
+    reason = _unmerged_log(path)
     try:
-        return [RosbagsStorage(Reader(path))]
+        if not reason:
+            return [RosbagsStorage(Reader(path))]
     except Exception as error:  # parsers raise whatever broken bytes lead them to; every kind means "damaged"
         reason = str(error) or type(error).__name__
     opened: list[Storage] = []
@@ -105,6 +109,13 @@ def open_storages(path: Path, warn: WarnOnce) -> list[Storage]:
         raise SourceError(f"source {path} is not a rosbag2 that can be read: {reason}")
     warn(f"is damaged or cut short ({reason}); playing what is whole")
     return opened
+
+
+def _unmerged_log(path: Path) -> str:
+    """Why ``rosbags`` would leave messages out without a word: it does not read SQLite's write-ahead log."""
+    logs = [file.with_name(f"{file.name}-wal") for file in storage_files(path)]
+    found = [log.name for log in logs if log.exists() and log.stat().st_size]
+    return f"{found[0]} was never merged" if found else ""
 
 
 def _open_damaged(file: Path) -> Storage:

@@ -74,5 +74,6 @@ class ReadAhead(Generic[T]):
         except BaseException as error:  # handed to the consumer, which must not wait for ever
             self._error = error
         finally:
+            self._items = iter(())  # a pass that is left in the middle closes its file here
             self._ended = True
             self._something_ready.set()

@@ -21,23 +21,24 @@ _MISSING_SECONDS = 0.25
 
 
 class VideoSource:
-    """The first video stream of ``path``; upright as its display matrix says."""
+    """The first video stream of ``path``; upright as its display matrix says.
+
+    Each pass opens the file for itself and closes it at its end, so none can pull it away under another.
+    """
 
     def __init__(self, path: Path):
         self.name = str(path)
         self._path = path
-        self._container: Any = None
         self._warn = WarnOnce(self.name)
 
     def __iter__(self) -> Iterator[SourceFrame]:
-        self.close()
-        container = self._container = self._open()
+        container = self._open()
         try:
             stream = next(iter(container.streams.video), None)
             if stream is None:
                 raise SourceError(f"source {self.name} has no video stream ({container.format.long_name})")
             frames, media_ns, first_ns, gap_ns = 0, 0, None, _frame_ns(stream)
-            damage: list[str] = []
+            damage: set[str] = set()
             for frame in _decoded(container, stream, damage):
                 if frame.pts is None or frame.time_base is None:
                     at_ns = media_ns + gap_ns if frames else 0
@@ -50,19 +51,17 @@ class VideoSource:
                 yield SourceFrame(_rgb(frame), media_ns)
             if not frames:
                 raise SourceError(
-                    f"source {self.name} has no frame that can be decoded ({damage or 'empty'})"
+                    f"source {self.name} has no frame that can be decoded ({', '.join(damage) or 'empty'})"
                 )
             missing = _missing(stream, frames, media_ns + gap_ns)
             if missing or damage:
-                reasons = "; ".join([*damage[:1], *filter(None, [missing])])
+                reasons = "; ".join(filter(None, [*sorted(damage), missing]))
                 self._warn(f"is damaged or cut short ({reasons}); playing the {frames} whole frames")
         finally:
             container.close()
 
     def close(self) -> None:
-        if self._container is not None:
-            self._container.close()
-            self._container = None
+        pass
 
     def _open(self) -> Any:
         try:
@@ -79,25 +78,25 @@ class VideoSource:
         return container
 
 
-def _decoded(container: Any, stream: Any, damage: list[str]) -> Iterator[Any]:
+def _decoded(container: Any, stream: Any, damage: set[str]) -> Iterator[Any]:
     """Whole frames only. A damaged packet or frame is left out and noted; reading goes on, as in players."""
     packets = container.demux(stream)
     while True:
         try:
             packet = next(packets, None)
         except av.FFmpegError as error:  # the file itself cannot be read on from here
-            damage.append(str(error))
+            damage.add(str(error))
             return
         if packet is None:
             return
         try:
             frames = packet.decode()
         except av.FFmpegError as error:
-            damage.append(str(error))
+            damage.add(str(error))
             continue
         for frame in frames:
             if frame.is_corrupt:
-                damage.append("a frame is incomplete")
+                damage.add("a frame is incomplete")
             else:
                 yield frame
 
