@@ -111,10 +111,20 @@ class CacheConfig:
     eviction: str = param(
         "bridge",
         "which frame to forget",
-        choices=("fifo", "sliding_window", "semantic", "bridge", "reservoir", "time_thinning"),
+        choices=(
+            "fifo",
+            "sliding_window",
+            "semantic",
+            "bridge",
+            "bridge_distance",
+            "reservoir",
+            "time_thinning",
+        ),
     )
     window_frames: int = param(0, "sliding_window's length in frames; 0: as many as fit", low=0)
-    protect_latest: int = param(8, "the newest frames that bridge and time_thinning never evict", low=1)
+    protect_latest: int = param(
+        8, "the newest frames that are never evicted, except by fifo, sliding_window, semantic", low=1
+    )
 
     def __post_init__(self) -> None:
         check_fields("cache", self)
@@ -142,6 +152,12 @@ class TimingConfig:
     recheck_margin_ms: float = param(0.5, "a chunk is cut when it would end later than this before the lead")
     spin_us: float = param(
         100.0, "the last stretch of a wait that spins instead of sleeping", low=0.0, high=500.0
+    )
+    realtime_priority: int = param(
+        0,
+        "SCHED_FIFO priority of the reasoning and the watchdog thread; 0: an ordinary thread",
+        low=0,
+        high=99,
     )
     max_frame_age_ms: float = param(100.0, "an older frame is stale and is not acted on", low=1.0)
 

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import sys
 import threading
 import traceback
@@ -34,8 +35,11 @@ from vla_edge_ros.runtime.deadline_watchdog import DeadlineWatchdog
 from vla_edge_ros.runtime.fallback import FallbackLadder
 from vla_edge_ros.runtime.frame_slot import FrameSlot
 from vla_edge_ros.runtime.metrics import RunMetrics
+from vla_edge_ros.runtime.thread_priority import take_realtime_priority
 from vla_edge_ros.runtime.warm_up import measure_chunks
 from vla_edge_ros.types import NS_PER_MS, CycleRecord, Outcome
+
+LOGGER = logging.getLogger("vla_edge_ros.runtime")
 
 # A forward pass cannot be interrupted; the process must be gone two seconds after it was asked to stop.
 JOIN_SECONDS = 1.0
@@ -141,7 +145,12 @@ class Reasoner:
         self.instruction = text
         self._loop.change_prompt(prompt)
 
+    def _take_priority(self) -> None:
+        if refusal := take_realtime_priority(self._config.timing.realtime_priority):
+            LOGGER.warning(refusal)
+
     def _reason(self) -> None:
+        self._take_priority()
         while (tick := self._clock.wait_next()) is not None:
             cycle, scheduled_ns, _, skipped = tick
             try:
@@ -157,6 +166,7 @@ class Reasoner:
             self._on_crash(traceback.format_exc())
 
     def _watch(self) -> None:
+        self._take_priority()
         while (cycle := self._watchdog.wait()) is not None:
             try:
                 self._answers.expire(cycle, self._epoch_ns + cycle * self._period_ns)
