@@ -101,7 +101,9 @@ def test_rest_counts_only_what_has_not_run():
     model, full = calibrated(), whole(2048)
     so_far = ChunkTimes(2048, full.vision_ms, full.prefill_ms, full.decode_ms[:5])
     assert model.forecast(so_far.slots_in_use).rest_ms(so_far) == pytest.approx(2 * full.decode_ms[0])
-    assert model.forecast(2048).rest_ms(ChunkTimes(2048, full.vision_ms)) == pytest.approx(full.total_ms - full.vision_ms)
+    assert model.forecast(2048).rest_ms(ChunkTimes(2048, full.vision_ms)) == pytest.approx(
+        full.total_ms - full.vision_ms
+    )
 
 
 def test_cut_chunk_raises_the_level_and_never_lowers_it():
@@ -120,8 +122,12 @@ def test_cut_chunk_raises_the_level_and_never_lowers_it():
 
 def test_tiny_stage_does_not_extrapolate():
     model = calibrated()
-    assert model.forecast(4064).slow_down(ChunkTimes(4064, 2.0)) == 1.0  # vision took ten times as long, 0.8 % of the chunk
-    assert model.forecast(4064).slow_down(ChunkTimes(4064, 0.2, 12.0)) == pytest.approx(12.2 / 6.192, rel=1e-3)
+    assert (
+        model.forecast(4064).slow_down(ChunkTimes(4064, 2.0)) == 1.0
+    )  # vision took ten times as long, 0.8 % of the chunk
+    assert model.forecast(4064).slow_down(ChunkTimes(4064, 0.2, 12.0)) == pytest.approx(
+        12.2 / 6.192, rel=1e-3
+    )
 
 
 def test_spread_is_clamped_and_blind_to_one_outlier():

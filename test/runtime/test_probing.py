@@ -81,7 +81,7 @@ def test_probe_stops_where_the_clock_makes_no_sense(elapsed_ms):
     assert probe_must_stop(31.5, elapsed_ms, ChunkTimes(0), steps=7, step_guess_ms=0.0)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -1.0, 0.0])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -1.0, 0.0, 1e300])
 def test_bad_sample_is_not_usable(bad):
     """Fault A18."""
     assert not is_usable(ChunkTimes(32, 0.1, bad, (1.0,), completed=True))

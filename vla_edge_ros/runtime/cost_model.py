@@ -59,18 +59,20 @@ class Forecast:
         return rest
 
     def slow_down(self, so_far: ChunkTimes) -> float:
-        """Measured over forecast of the stages that ran; 1 until they are enough of the chunk to tell.
+        """Measured over forecast of the latest kind of stage; 1 while that is too little of a chunk to tell.
 
-        A vision stage of 0.1 ms that takes 0.3 ms says nothing about the rest.
+        A vision stage of 0.1 ms that takes 0.3 ms says nothing about the rest, and one stall in an early
+        stage is over once the next stage runs at its usual speed.
         """
-        forecast = len(so_far.decode_ms) * self.step_ms
-        if so_far.prefill_ms > 0:
-            forecast += self.prefill_ms
-        if so_far.vision_ms > 0:
-            forecast += self.vision_ms
-        if forecast <= MIN_EVIDENCE * (forecast + self.rest_ms(so_far)):
-            return 1.0
-        return so_far.total_ms / forecast
+        enough_ms = MIN_EVIDENCE * (self.vision_ms + self.prefill_ms + self.steps * self.step_ms)
+        for measured_ms, forecast_ms in (
+            (sum(so_far.decode_ms), len(so_far.decode_ms) * self.step_ms),
+            (so_far.prefill_ms, self.prefill_ms),
+            (so_far.vision_ms, self.vision_ms),
+        ):
+            if measured_ms > 0 and forecast_ms > enough_ms:
+                return measured_ms / forecast_ms
+        return 1.0
 
 
 def fit_line(points: Iterable[tuple[int, float]]) -> CostLine:

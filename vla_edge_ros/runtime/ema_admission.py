@@ -8,7 +8,7 @@ costs spread or how they grow with the cache; ``robust_admission`` has. Kept sel
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean, median
+from statistics import median
 
 from vla_edge_ros.config import AdmissionConfig, TimingConfig
 from vla_edge_ros.runtime.probing import ProbeSchedule, is_usable, probe_must_stop
@@ -87,8 +87,9 @@ class EmaAdmission:
         self._prefill_ms = self._mix(self._prefill_ms or 0.0, prefill_ms, fresh)
         if times.decode_ms:
             # The first decode average may come later than the first prefill: a chunk was cut in between.
+            step_ms = sum(times.decode_ms) / len(times.decode_ms)
             is_first = fresh or self._decode_ms == 0
-            self._decode_ms = self._mix(self._decode_ms, fmean(times.decode_ms), is_first)
+            self._decode_ms = self._mix(self._decode_ms, step_ms, is_first)
 
     def _mix(self, average: float, sample: float, replace: bool) -> float:
         return sample if replace else (1.0 - self._weight) * average + self._weight * sample

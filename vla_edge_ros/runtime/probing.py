@@ -7,10 +7,9 @@ own evidence: it is cut by what this very chunk has shown, never by the estimate
 
 from __future__ import annotations
 
-import math
-from statistics import fmean
-
 from vla_edge_ros.types import ChunkTimes
+
+LONGEST_CHUNK_MS = 3_600_000.0  # an hour: a machine that slept, or a broken clock, not a chunk
 
 
 class ProbeSchedule:
@@ -72,7 +71,7 @@ def probe_must_stop(
     """
     steps_left = steps - len(so_far.decode_ms)
     if so_far.decode_ms:
-        rest_ms = max(steps_left, 0) * fmean(so_far.decode_ms)
+        rest_ms = max(steps_left, 0) * sum(so_far.decode_ms) / len(so_far.decode_ms)
     elif so_far.prefill_ms > 0 and steps_left > 0:
         rest_ms = min(step_guess_ms, so_far.prefill_ms)
     else:
@@ -86,7 +85,7 @@ def is_usable(times: ChunkTimes) -> bool:
     ``vision_ms`` may be 0 where an engine embeds inside its prefill; a chunk that was cut may have nothing.
     """
     stages = (times.vision_ms, times.prefill_ms, *times.decode_ms)
-    if not all(math.isfinite(ms) and ms >= 0 for ms in stages):
+    if not all(0 <= ms <= LONGEST_CHUNK_MS for ms in stages) or times.total_ms > LONGEST_CHUNK_MS:
         return False
     prefill_ran = times.completed or bool(times.decode_ms)
     return all(ms > 0 for ms in times.decode_ms) and (times.prefill_ms > 0 or not prefill_ran)
