@@ -126,8 +126,14 @@ def test_tiny_stage_does_not_extrapolate():
         model.forecast(4064).slow_down(ChunkTimes(4064, 2.0)) == 1.0
     )  # vision took ten times as long, 0.8 % of the chunk
     assert model.forecast(4064).slow_down(ChunkTimes(4064, 0.2, 12.0)) == pytest.approx(
-        12.2 / 6.192, rel=1e-3
+        12.0 / whole(4064).prefill_ms
     )
+
+
+def test_stall_in_one_stage_is_over_once_the_next_runs_at_its_usual_speed():
+    forecast, step_ms = calibrated().forecast(4064), whole(4064).decode_ms[0]
+    assert forecast.slow_down(ChunkTimes(4064, 0.2, 18.0)) > 3
+    assert forecast.slow_down(ChunkTimes(4064, 0.2, 18.0, (step_ms,))) == pytest.approx(1.0)
 
 
 def test_spread_is_clamped_and_blind_to_one_outlier():
