@@ -80,9 +80,8 @@ def test_raw_bgr_bag_holds_the_clip_it_was_made_from(data_dir):
     frames = list(open_source(str(data_dir / "bags" / "made_bridge_cabinet_raw_sqlite3")))
     assert len(frames) == 15
     with av.open(str(data_dir / "clips" / "bridge_close_cabinet.mp4")) as clip:
-        truth = [np.asarray(frame.to_image()).astype(int) for frame in clip.decode(video=0)]
-    for frame in frames:
-        assert min(np.abs(frame.pixels - picture).mean() for picture in truth) < 0.5
+        truth = {np.asarray(frame.to_image()).tobytes() for frame in clip.decode(video=0)}
+    assert all(frame.pixels.tobytes() in truth for frame in frames)
     assert [round(frame.media_ns * 15 / 1e9) for frame in frames] == list(range(15))
 
 
