@@ -9,6 +9,7 @@ from vla_edge_ros.config import CacheConfig
 from vla_edge_ros.errors import ConfigError
 from vla_edge_ros.kv_cache.frame_memory import FrameMemory
 from vla_edge_ros.kv_cache.policies.bridge import Bridge
+from vla_edge_ros.kv_cache.policies.bridge_distance import BridgeDistance
 from vla_edge_ros.kv_cache.policies.fifo import Fifo
 from vla_edge_ros.kv_cache.policies.reservoir import Reservoir
 from vla_edge_ros.kv_cache.policies.semantic import Semantic
@@ -40,6 +41,7 @@ _POLICIES = {
     "sliding_window": lambda config: SlidingWindow(config.window_frames),
     "semantic": lambda config: Semantic(),
     "bridge": lambda config: Bridge(config.protect_latest),
+    "bridge_distance": lambda config: BridgeDistance(config.protect_latest),
     "reservoir": lambda config: Reservoir(config.protect_latest),
     "time_thinning": lambda config: TimeThinning(config.protect_latest),
 }

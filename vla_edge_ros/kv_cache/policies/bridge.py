@@ -9,6 +9,7 @@ because every eviction widens a gap and so makes its edges dearer.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vla_edge_ros.kv_cache.frame_memory import FrameMemory
 from vla_edge_ros.kv_cache.policies.spacing import candidates, gaps_ns
@@ -33,5 +34,8 @@ class Bridge:
         if len(memory) < 3:
             return 0
         chosen = candidates(len(memory), self.protect_latest)
-        cost = (_STILL_COST + 1.0 - memory.skip[chosen]) * gaps_ns(memory, chosen)
+        cost = (_STILL_COST + self.difference(memory.skip[chosen])) * gaps_ns(memory, chosen)
         return chosen.start + int(np.argmin(cost))
+
+    def difference(self, similarity: NDArray[np.float64]) -> NDArray[np.float64]:
+        return 1.0 - similarity
