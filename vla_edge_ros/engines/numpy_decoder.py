@@ -61,6 +61,10 @@ class LayerWeights:
         )
 
 
+# Overflow and its kin show in the hidden states, which the engine checks: no warnings beside its error.
+quiet = np.errstate(all="ignore")
+
+
 class NumpyDecoder:
     """Layers, the stored keys and values, and those the tokens of one chunk can see.
 
@@ -82,6 +86,7 @@ class NumpyDecoder:
         self.visible = 0
         self.cosine, self.sine = ops.rope_angles(slots, size, config.rope_theta)
 
+    @quiet
     def see(self, pages: Sequence[int] | NDArray[np.int32], fills: Sequence[int] | NDArray[np.int32]) -> None:
         """Make the valid slots of ``pages``, in rank order, what the next tokens attend to."""
         pages, fills = np.asarray(pages, np.int32), np.asarray(fills, np.int32)
@@ -91,6 +96,7 @@ class NumpyDecoder:
             self.visible_keys[layer, :, :count] = ops.rotate(keys, self.cosine[:count], self.sine[:count])
             self.visible_values[layer, :, :count] = values
 
+    @quiet
     def forward(self, x: Float, page: int, offset: int) -> Float:
         """Run ``x`` ``[t, d]`` through all layers at the next t ranks: normed hidden states ``[t, d]``.
 

@@ -17,6 +17,7 @@ from vla_edge_ros.engines import numpy_ops as ops
 from vla_edge_ros.engines.base import Decoded, Vision
 from vla_edge_ros.engines.numpy_decoder import NumpyDecoder
 from vla_edge_ros.engines.numpy_ops import Float
+from vla_edge_ros.engines.numpy_threads import limit_blas_threads
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.patch_embedding import patch_projection
 from vla_edge_ros.model.tensor_shapes import EMBEDDING, head_name
@@ -50,6 +51,7 @@ class NumpyEngine:
         self._projection = patch_projection(weights, self._config.frame, self._config.model.seed)
         self._vision: Float | None = None
         self._view: CacheView | None = None
+        self._restore_blas_threads = limit_blas_threads(weights.config)
         self._loaded = True
 
     def write_prompt(self, token_ids: NDArray[np.int64], pages: Sequence[int]) -> None:
@@ -118,12 +120,11 @@ class NumpyEngine:
     def close(self) -> None:
         if self._loaded:
             del self.decoder, self._embedding, self._head, self._projection
+            self._restore_blas_threads()
         self._loaded, self._view = False, None
 
     def _forward(self, x: Float, page: int, offset: int) -> None:
-        # Overflow and its kin show in the hidden states, which are checked: no warnings beside the error.
-        with np.errstate(all="ignore"):
-            self.hidden = self.decoder.forward(x, page, offset)
+        self.hidden = self.decoder.forward(x, page, offset)
         if not np.isfinite(self.hidden).all():
             raise EngineError("expected finite hidden states, got NaN or infinity from the forward pass")
 
