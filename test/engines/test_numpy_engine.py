@@ -259,3 +259,9 @@ def test_engine_takes_any_weights_of_the_protocol():
     engine.load()
     engine.write_prompt(PROMPT, (0,))
     assert np.isfinite(engine.hidden).all()
+
+
+def test_cuda_without_cupy_is_an_error_that_says_so(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "vla_edge_ros.engines.cuda.engine", None)
+    with pytest.raises(EngineError, match="expected CuPy"):
+        load_engine(config(engine=EngineConfig(name="cuda")))
