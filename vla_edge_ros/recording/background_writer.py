@@ -16,7 +16,8 @@ _CLOSE = object()
 class BackgroundWriter(Generic[Item]):
     """Hands items to ``write`` in order, in batches, on its own thread.
 
-    At most ``limit`` items wait; with more waiting, new ones are dropped and counted. After a failure (disk
+    At most ``limit`` units wait (items, or bytes where ``put`` is told sizes); beyond, new items are dropped
+    and counted. After a failure (disk
     full, folder gone) nothing more is written: it is logged once, kept in ``error``, and all further items
     count as dropped. ``put`` may be called from any thread and never waits.
     """
@@ -27,8 +28,9 @@ class BackgroundWriter(Generic[Item]):
         self._write = write
         self._limit = limit
         self._queue: SimpleQueue[Any] = SimpleQueue()
-        self._dropped_lock = threading.Lock()
+        self._lock = threading.Lock()  # guards the two counters, for nanoseconds, never around a write
         self._dropped = 0
+        self._waiting = 0
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -37,50 +39,50 @@ class BackgroundWriter(Generic[Item]):
     def dropped(self) -> int:
         return self._dropped
 
-    def put(self, item: Item) -> bool:
+    def put(self, item: Item, size: int = 1) -> bool:
         """Queue ``item``; False where it was dropped."""
-        if self._closed or self.error or self._queue.qsize() >= self._limit:
-            self._drop(1)
-            return False
-        self._queue.put(item)
+        with self._lock:
+            if self._closed or self.error or self._waiting + size > self._limit:
+                self._dropped += 1
+                return False
+            self._waiting += size
+            self._queue.put((item, size))
         return True
 
     def close(self) -> None:
         """Write what waits and end the thread; safe to call twice."""
-        if not self._closed:
-            self._closed = True
-            self._queue.put(_CLOSE)
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._queue.put(_CLOSE)
         self._thread.join()
 
     def _run(self) -> None:
-        open_ = True
-        while open_:
-            batch, open_ = self._next_batch()
-            if not batch:
-                continue
-            if self.error:
-                self._drop(len(batch))
-                continue
-            try:
-                self._write(batch)
-            except Exception as error:  # recording is never worth a stopped robot; the log has the traceback
-                self.error = str(error) or type(error).__name__
-                self._drop(len(batch))
-                logging.getLogger(__name__).exception("%s stopped", self._name)
+        is_open = True
+        while is_open:
+            batch, size, is_open = self._next_batch()
+            if batch and not self.error:
+                try:
+                    self._write(batch)
+                except (
+                    Exception
+                ) as error:  # recording is never worth a stopped robot; the log has the traceback
+                    self.error = str(error) or type(error).__name__
+                    logging.getLogger(__name__).exception("%s stopped", self._name)
+            with self._lock:
+                self._waiting -= size
+                self._dropped += len(batch) if self.error else 0
 
-    def _next_batch(self) -> tuple[list[Item], bool]:
-        """Everything that waits; blocks for the first item. The flag is false after ``close``."""
+    def _next_batch(self) -> tuple[list[Item], int, bool]:
+        """Everything that waits, and its size; blocks for the first item. False after ``close``."""
         batch: list[Item] = []
-        item = self._queue.get()
-        while True:
-            if item is _CLOSE:
-                return batch, False
-            batch.append(item)
+        size = 0
+        entry = self._queue.get()
+        while entry is not _CLOSE:
+            batch.append(entry[0])
+            size += entry[1]
             try:
-                item = self._queue.get_nowait()
+                entry = self._queue.get_nowait()
             except Empty:
-                return batch, True
-
-    def _drop(self, count: int) -> None:
-        with self._dropped_lock:
-            self._dropped += count
+                return batch, size, True
+        return batch, size, False

@@ -58,7 +58,9 @@ class CycleRecorder:
         self._dimensions = config.action.tokens
         self._device = MemoryReport()
         self._run_file_due_s = 0.0
-        self._file = (self.folder / CYCLES_FILE).open("w", encoding="utf-8", newline="")
+        self._file = (self.folder / CYCLES_FILE).open(
+            "w", encoding="utf-8", errors="backslashreplace", newline=""
+        )
         self._csv = csv.writer(self._file, lineterminator="\n")
         self._csv.writerow(columns(config.action.names))
         self._file.flush()

@@ -60,7 +60,8 @@ def to_row(record: CycleRecord, dimensions: int) -> list[str]:
     action = record.action
     row += [""] if action is None else [str(action.stamp_ns)]
     row += _padded([] if action is None else [f"{value:.9g}" for value in action.values.tolist()], dimensions)
-    return [*row, " ".join(record.error.split())]
+    # One line, and no NUL, at which csv before Python 3.11 stops reading.
+    return [*row, " ".join(record.error.replace("\0", " ").split())]
 
 
 def read_table(path: str | Path) -> list[CycleRecord]:
@@ -69,11 +70,11 @@ def read_table(path: str | Path) -> list[CycleRecord]:
     Raises ``SourceError`` where the file is missing or is not such a table.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        data = Path(path).read_bytes()
+        text = data[: data.rfind(b"\n") + 1].decode()  # a cut may also leave half a character
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{path}: expected a cycle table, cannot read it: {error}") from error
-    whole = text[: text.rfind("\n") + 1]
-    lines = csv.reader(whole.splitlines())
+    lines = csv.reader(text.split("\n")[:-1])
     header = next(lines, [])
     names = [name.removeprefix("token_") for name in header if name.startswith("token_")]
     if not names or header != columns(names):
