@@ -32,7 +32,7 @@ from vla_edge_ros.ros.frame_input import FrameInput
 from vla_edge_ros.ros.health import ActionHealth
 from vla_edge_ros.ros.health_watch import HealthWatch
 from vla_edge_ros.ros.parameters import NodeConfig, ParameterGate, declare, read
-from vla_edge_ros.ros.qos import image_qos, instruction_qos, subscribe
+from vla_edge_ros.ros.qos import OnMismatch, image_qos, instruction_qos, subscribe
 from vla_edge_ros.ros.run_report import FrameCounts
 from vla_edge_ros.ros.spin import run_nodes
 from vla_edge_ros.ros.stamps import StampRules
@@ -145,9 +145,13 @@ class ReasoningNode(LifecycleNode):
         self._input = FrameInput(
             self._reasoner.slot, config.frame, stamps, self._now_ns, self.get_logger().warning
         )
-        images = self._listen(Image, "image", self._input.receive, image_qos())
+        images = self._listen(
+            Image, "image", self._input.receive, image_qos(), self._health.note_camera_mismatch
+        )
         self._health.begin(self._input, images.topic_name)
-        self._listen(String, "instruction", self._receive_instruction, instruction_qos())
+        self._listen(
+            String, "instruction", self._receive_instruction, instruction_qos(), self._warn_of_instructions
+        )
         self.get_logger().info(
             f"configured: {engine.name} engine, {self._memory.total_bytes / 2**20:.0f} MB, "
             f"{config.cache.capacity_slots} slots, eviction {config.cache.eviction}"
@@ -192,7 +196,12 @@ class ReasoningNode(LifecycleNode):
     # Callbacks
 
     def _listen(
-        self, message_type: type, topic: str, callback: Callable[[Any], None], qos: QoSProfile
+        self,
+        message_type: type,
+        topic: str,
+        callback: Callable[[Any], None],
+        qos: QoSProfile,
+        on_mismatch: OnMismatch,
     ) -> Subscription:
         def guarded(message: Any) -> None:
             try:
@@ -200,9 +209,14 @@ class ReasoningNode(LifecycleNode):
             except Exception:  # rclpy ends its spin on any; the next message may be a good one
                 self._faults.report(f"in the callback of {topic}:\n{traceback.format_exc()}")
 
-        subscription = subscribe(self, message_type, topic, guarded, qos, self._health.note_camera_mismatch)
+        subscription = subscribe(self, message_type, topic, guarded, qos, on_mismatch)
         self._listening.append(subscription)
         return subscription
+
+    def _warn_of_instructions(self, policy: str) -> None:
+        self.get_logger().warning(
+            f"a publisher of instructions does not match in {policy}: it must be reliable and transient local"
+        )
 
     def _receive_instruction(self, message: String) -> None:
         result = self.set_parameters([Parameter("prompt.instruction", value=message.data)])[0]

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the image callback does with a message: one write, or one counted refusal."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="image messages need rclpy's type support")
+
+from sensor_msgs.msg import Image  # noqa: E402
+
+from vla_edge_ros.config import FrameConfig  # noqa: E402
+from vla_edge_ros.ros.frame_input import WARN_EVERY_S, FrameInput  # noqa: E402
+from vla_edge_ros.ros.stamps import StampRules  # noqa: E402
+
+pytestmark = pytest.mark.ros
+
+NOW_NS = 1_700_000_000_000_000_000
+
+
+class Slot:
+    def __init__(self):
+        self.frames = []
+
+    def write(self, pixels, stamp_ns) -> bool:
+        self.frames.append((pixels.copy(), stamp_ns))
+        return len(self.frames) > 1
+
+
+class Bench:
+    """A frame input with a slot, a clock and a log that the test can look at."""
+
+    def __init__(self):
+        self.slot, self.warnings, self.now_s = Slot(), [], 100.0
+        self.input = FrameInput(
+            self.slot,
+            FrameConfig(width=32, height=16),
+            StampRules(50.0),
+            lambda: NOW_NS,
+            self.warnings.append,
+            lambda: self.now_s,
+        )
+
+    def receive(self, stamp_ns: int = NOW_NS, **fields) -> None:
+        rows = np.arange(32 * 64 * 3, dtype=np.uint8)
+        content = {"height": 32, "width": 64, "encoding": "rgb8", "step": 192, "data": rows.tobytes()}
+        message = Image(**{**content, **fields})
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp_ns, 10**9)
+        self.input.receive(message)
+
+
+def test_a_frame_is_resized_and_written_with_its_stamp():
+    bench = Bench()
+    bench.receive(NOW_NS - 7_000_000)
+    pixels, stamp_ns = bench.slot.frames[0]
+    assert pixels.shape == (16, 32, 3) and pixels.dtype == np.uint8
+    assert stamp_ns == NOW_NS - 7_000_000
+    assert bench.input.age_ms == pytest.approx(7.0)
+    assert (bench.input.written, bench.input.overwritten) == (1, 0)
+    assert (bench.input.size, bench.input.encoding) == ((64, 32), "rgb8")
+
+
+def test_overwritten_frames_are_counted():
+    bench = Bench()
+    for i in range(3):
+        bench.receive(NOW_NS + i)
+    assert (bench.input.written, bench.input.overwritten) == (3, 2)
+
+
+def test_a_refusal_writes_nothing_and_is_counted_by_reason():
+    bench = Bench()
+    bench.receive(encoding="32FC1")
+    bench.receive(step=1)
+    bench.receive(step=1)
+    assert not bench.slot.frames
+    assert bench.input.refused == {"encoding": 1, "step": 2}
+
+
+def test_a_refused_picture_does_not_move_the_order_of_stamps():
+    bench = Bench()
+    bench.receive(NOW_NS + 40_000_000, data=b"")
+    bench.receive(NOW_NS)
+    assert len(bench.slot.frames) == 1
+
+
+def test_an_out_of_order_frame_is_refused():
+    bench = Bench()
+    bench.receive(NOW_NS)
+    bench.receive(NOW_NS - 16_000_000)
+    assert bench.input.refused == {"order": 1} and len(bench.slot.frames) == 1
+
+
+def test_each_reason_is_warned_about_once_in_a_while():
+    bench = Bench()
+    for _ in range(10):
+        bench.receive(encoding="32FC1")
+        bench.receive(step=1)
+    assert len(bench.warnings) == 2
+    bench.now_s += WARN_EVERY_S
+    bench.receive(encoding="32FC1")
+    assert len(bench.warnings) == 3 and "11 for this reason" in bench.warnings[2]
+
+
+def test_silence_counts_from_the_last_written_frame():
+    bench = Bench()
+    bench.now_s += 3.0
+    assert bench.input.seconds_without_a_frame() == pytest.approx(3.0)
+    bench.receive()
+    bench.now_s += 1.5
+    bench.receive(step=1)  # a refused one does not end the silence
+    assert bench.input.seconds_without_a_frame() == pytest.approx(1.5)
