@@ -79,6 +79,26 @@ def test_a38_at_most_three_dots_an_append_and_two_a_removal():
             assert CountedMemory.dots <= 2
 
 
+class ExactMemory(FrameMemory):
+    @staticmethod
+    def _dot(a, b):
+        assert (a == np.rint(a)).all()
+        assert (b == np.rint(b)).all()
+        assert np.abs(a * b).sum() < 2.0**53
+        return FrameMemory._dot(a, b)
+
+
+@pytest.mark.parametrize("size", [1, 128, 1536, 4096])
+def test_a33_every_dot_product_is_over_integers_whose_sums_a_float64_holds(size):
+    rng = np.random.default_rng(8)
+    memory = ExactMemory(8, size)
+    rows = [rng.normal(size=size), np.ones(size), np.eye(1, size)[0], rng.normal(size=size) * 1e-30]
+    for number, row in enumerate(rows * 4):
+        memory.append(number, number, 0, row)
+        if len(memory) > 8:
+            memory.remove(3)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a35_descriptor_that_is_not_finite_is_refused_and_changes_nothing(bad):
     rng = np.random.default_rng(2)

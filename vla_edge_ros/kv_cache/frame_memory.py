@@ -38,8 +38,9 @@ class FrameEntry:
 class FrameMemory:
     """At most ``capacity_frames`` frames, and one more between an append and the eviction it causes.
 
-    ``descriptor_size`` is 0 where the policy compares no pictures. Array properties are views in time order,
-    valid until the next ``append``, ``remove`` or ``clear``; never write to them.
+    ``descriptor_size`` is 0 where the policy compares no pictures; all similarities are then 1. Array
+    properties are views in time order, valid until the next ``append``, ``remove`` or ``clear``; never write
+    to them.
     """
 
     def __init__(self, capacity_frames: int, descriptor_size: int) -> None:
@@ -167,7 +168,7 @@ class FrameMemory:
         if descriptor is None:
             if self.descriptor_size:
                 raise ValueError(f"expected a descriptor of {self.descriptor_size} values, got none")
-            return self._descriptors[0]
+            return np.zeros(0)
         values = np.asarray(descriptor, np.float64)
         if values.shape != (self.descriptor_size,):
             raise ValueError(f"expected a descriptor of shape ({self.descriptor_size},), got {values.shape}")
