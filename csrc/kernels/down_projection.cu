@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// down_projection: multiply by W_down, split along k.
+//
+//   partials   f32   [DOWN_PARTS][TOKENS][HIDDEN]; the next RMSNorm adds them to the residual
+//   activated  bf16  decode: [INTERMEDIATE]; prefill: token operand of INTERMEDIATE k
+//   weights    bf16  tiles of [HIDDEN rows][INTERMEDIATE], padded with columns of zeros
+//
+// blockIdx.y = part of k.
+#include "token_operand.cuh"
+
+extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
+    down_projection(float* partials, const uint32* activated, const Vec4* weights) {
+  extern __shared__ __align__(128) char shared[];
+  let_successor_start();
+  SkinnyGemm gemm(shared, weights, HIDDEN / TILE_ROWS, INTERMEDIATE / TILE_K, blockIdx.y, DOWN_PARTS);
+  wait_for_predecessor();
+  const TokenOperand tokens =
+      copy_operand((uint32*)(shared + GEMM_BYTES), activated, gemm.first_k(), gemm.k_count());
+  float* part = partials + blockIdx.y * TOKENS * HIDDEN;
+  gemm.multiply(tokens, [&](int row_tile, int row, int token, float low, float high) {
+    float* at = part + token * HIDDEN + row_tile * TILE_ROWS + row;
+    at[0] = low;
+    at[8] = high;
+  });
+}

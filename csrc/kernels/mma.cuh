@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one tensor-core instruction used, m16n8k16 on bfloat16 with float32 accumulation (sm_80 and later), and
+// the orders in which its operands lie in memory.
+//
+// Weights are the 16-row operand, tokens the 8-column one. A 16x16 weight tile is stored so that lane l of
+// a warp finds its four registers in 16 consecutive bytes: one conflict-free load, no shuffles, no ldmatrix,
+// and a tile row is read front to back as one stream.
+#pragma once
+#include "common.cuh"
+
+constexpr int TILE_K = 16;
+constexpr int TILE_ROWS = 16;
+constexpr int TILE_TOKENS = 8;
+constexpr int TILE_BYTES = TILE_ROWS * TILE_K * 2;
+
+struct Accumulator {
+  // [0], [1]: row lane / 4, tokens 2 * (lane % 4) and one more; [2], [3]: the same of row lane / 4 + 8.
+  float v[4];
+};
+
+__device__ __forceinline__ void mma(Accumulator& d, const Vec4& a, uint32 b0, uint32 b1) {
+  asm(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d.v[0]), "+f"(d.v[1]), "+f"(d.v[2]), "+f"(d.v[3])
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+// Offset, in bfloat16 elements, of element (row, k) inside a weight tile.
+__device__ __forceinline__ int weight_tile_offset(int row, int k) {
+  const int lane = (row % 8) * 4 + (k % 8) / 2;
+  const int reg = row / 8 + 2 * (k / 8);
+  return lane * 8 + reg * 2 + k % 2;
+}
+
+// Offset, in elements, of (token, k) in a token operand of `token_tiles` tiles of 8 tokens:
+// [k tile][token tile][lane][register 0, 1][pair].
+__device__ __forceinline__ int token_operand_offset(int token, int k, int token_tiles) {
+  const int lane = (token % TILE_TOKENS) * 4 + (k % 8) / 2;
+  const int reg = (k % TILE_K) / 8;
+  return (((k / TILE_K) * token_tiles + token / TILE_TOKENS) * WARP + lane) * 4 + reg * 2 + k % 2;
+}
+
+// Offsets, in elements, of (slot, dim) in one page of one KV head. Keys are the 8-column operand of
+// scores = queries * keys^T, values that of output = probabilities * values; both are read as 16 bytes a lane.
+// A lane's 16 bytes of keys hold a k tile of the lower half of a head and the tile it is rotated with.
+__device__ __forceinline__ int key_offset(int slot, int dim) {
+  const int lane = (slot % 8) * 4 + (dim % 8) / 2;
+  const int half = dim / (HEAD_DIM / 2), in_half = dim % (HEAD_DIM / 2);
+  const int reg = half * 2 + (dim % TILE_K) / 8;
+  return (((slot / 8) * (HEAD_DIM / 32) + in_half / TILE_K) * WARP + lane) * 8 + reg * 2 + dim % 2;
+}
+
+__device__ __forceinline__ int value_offset(int slot, int dim) {
+  const int lane = (dim % 8) * 4 + (slot % 8) / 2;
+  const int reg = ((dim / 8) % 2) * 2 + (slot % 16) / 8;
+  return (((slot / 16) * (HEAD_DIM / 16) + dim / 16) * WARP + lane) * 8 + reg * 2 + slot % 2;
+}

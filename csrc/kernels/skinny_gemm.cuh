@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// out[row, token] = sum over k of weights[row, k] * tokens[token, k], for 1 to 64 tokens: the weights are read
+// once, and their stream is the cost.
+//
+// A block of 8 warps takes row tiles of 16 rows, blockIdx.x, blockIdx.x + gridDim.x, ...; blockIdx.y chooses
+// a part of k (the sum over parts is taken by the consumer, in order). Inside the block each warp takes an
+// eighth of the part for every row tile; the warps' sums meet in shared memory and are added in warp order, so
+// the result does not depend on timing.
+#pragma once
+#include "weight_stream.cuh"
+
+constexpr int GEMM_WARPS = 8;
+constexpr int GEMM_THREADS = GEMM_WARPS * WARP;
+// Blocks that must fit on one SM: those of the next kernels come to fill their rings while this one computes.
+constexpr int GEMM_BLOCKS = TOKENS == 1 ? 4 : 1;
+constexpr int TOKEN_TILES = (TOKENS + TILE_TOKENS - 1) / TILE_TOKENS;
+constexpr int ROW_PAD = TOKENS == 1 ? 16 : 20;  // floats a token: 20 spreads a warp's writes over all banks
+// Row tiles whose sums are kept before the warps meet: one token is cheap to keep, many are not.
+constexpr int BATCH_TILES = TOKENS == 1 ? 16 : 1;
+constexpr int SUM_FLOATS = BATCH_TILES * GEMM_WARPS * TOKENS * ROW_PAD;
+
+// Dynamic shared memory, in this order: [weight rings][mbarriers][sums][token operand].
+constexpr int RING_BYTES = GEMM_WARPS * WeightStream::BYTES;
+constexpr int BARRIER_BYTES = GEMM_WARPS * STAGES * 8;
+constexpr int GEMM_BYTES = RING_BYTES + BARRIER_BYTES + SUM_FLOATS * 4;
+
+// The token operand of one k tile. One token: a plain bfloat16 vector; the other seven columns are zero.
+struct TokenOperand {
+  const uint32* data;
+
+  __device__ __forceinline__ void load(int k_tile, int token_tile, int lane, uint32& b0, uint32& b1) const {
+    if (TOKENS == 1) {
+      b0 = lane < 4 ? data[k_tile * (TILE_K / 2) + lane] : 0;
+      b1 = lane < 4 ? data[k_tile * (TILE_K / 2) + 4 + lane] : 0;
+    } else {
+      const uint2 pair = *(const uint2*)(data + ((k_tile * TOKEN_TILES + token_tile) * WARP + lane) * 2);
+      b0 = pair.x;
+      b1 = pair.y;
+    }
+  }
+};
+
+class SkinnyGemm {
+ public:
+  // `k_tiles`: those of a whole row; `part`/`parts`: which share of them this block multiplies.
+  __device__ __forceinline__ SkinnyGemm(char* shared, const Vec4* weights, int row_tiles, int k_tiles, int part,
+                                        int parts)
+      : sums_((float*)(shared + RING_BYTES + BARRIER_BYTES)), row_tiles_(row_tiles),
+        part_first_(k_tiles * part / parts), part_count_(k_tiles * (part + 1) / parts - part_first_),
+        warp_(threadIdx.x / WARP), slice_(warp_slice()),
+        stream_((Vec4*)(shared + warp_ * WeightStream::BYTES),
+                (uint64*)(shared + RING_BYTES) + warp_ * STAGES, weights, k_tiles, slice_, blockIdx.x, gridDim.x,
+                row_tiles) {
+    stream_.fill();
+  }
+
+  __device__ __forceinline__ int first_k() const { return part_first_ * TILE_K; }
+  __device__ __forceinline__ int k_count() const { return part_count_ * TILE_K; }
+
+  // Multiply; `store(row_tile, row, token, low, high)` gets the sums of rows `row` (0..7) and `row` + 8 of
+  // a row tile. `tokens` starts at this part's first k. Every thread of the block must call this.
+  template <class Store>
+  __device__ __forceinline__ void multiply(TokenOperand tokens, Store store) {
+    for (int first = blockIdx.x; first < row_tiles_; first += BATCH_TILES * gridDim.x) {
+      const int left = (row_tiles_ - first + gridDim.x - 1) / gridDim.x;
+      const int batch = min(BATCH_TILES, left);
+      for (int i = 0; i < batch; ++i) multiply_tile(tokens, i);
+      __syncthreads();
+      for (int item = threadIdx.x; item < batch * TOKENS * 8; item += GEMM_THREADS) {
+        const int row = item % 8, token = (item / 8) % TOKENS, i = item / (8 * TOKENS);
+        const float* at = sums_ + (i * GEMM_WARPS * TOKENS + token) * ROW_PAD + row;
+        float low = 0.0f, high = 0.0f;
+#pragma unroll
+        for (int warp = 0; warp < GEMM_WARPS; ++warp) {
+          low += at[warp * TOKENS * ROW_PAD];
+          high += at[warp * TOKENS * ROW_PAD + 8];
+        }
+        store(first + i * (int)gridDim.x, row, token, low, high);
+      }
+      __syncthreads();
+    }
+  }
+
+ private:
+  __device__ __forceinline__ WarpSlice warp_slice() const {
+    const int begin = part_count_ * warp_ / GEMM_WARPS, end = part_count_ * (warp_ + 1) / GEMM_WARPS;
+    return {part_first_ + begin, end - begin};
+  }
+
+  __device__ __forceinline__ void multiply_tile(TokenOperand tokens, int batch_index) {
+    const int lane = threadIdx.x % WARP;
+    // Two chains of sums, for even and odd k tiles: one would wait for each product's latency.
+    Accumulator sum[2][TOKEN_TILES] = {};
+    int k_tile = slice_.first - part_first_;
+    for (int left = slice_.count; left > 0; left -= STAGE_TILES) {
+      const Vec4* tiles = stream_.wait();
+#pragma unroll
+      for (int i = 0; i < STAGE_TILES; ++i) {
+        if (i < left) {
+          const Vec4 a = tiles[i * WARP + lane];
+#pragma unroll
+          for (int t = 0; t < TOKEN_TILES; ++t) {
+            uint32 b0, b1;
+            tokens.load(k_tile + i, t, lane, b0, b1);
+            mma(sum[i % 2][t], a, b0, b1);
+          }
+        }
+      }
+      k_tile += STAGE_TILES;
+      stream_.advance();
+    }
+    float* at = sums_ + (batch_index * GEMM_WARPS + warp_) * TOKENS * ROW_PAD + lane / 4;
+#pragma unroll
+    for (int t = 0; t < TOKEN_TILES; ++t) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int token = t * TILE_TOKENS + (lane % 4) * 2 + j % 2;
+        if (token < TOKENS) at[token * ROW_PAD + (j / 2) * 8] = sum[0][t].v[j] + sum[1][t].v[j];
+      }
+    }
+  }
+
+  float* sums_;
+  int row_tiles_, part_first_, part_count_, warp_;
+  WarpSlice slice_;
+  WeightStream stream_;
+};

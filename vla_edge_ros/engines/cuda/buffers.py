@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine's buffers by name and size, apart from the weights."""
+
+from __future__ import annotations
+
+from vla_edge_ros.engines.cuda.chunk_state import state_dtype
+from vla_edge_ros.engines.cuda.sizes import PassSizes, Sizes
+
+CANDIDATE_BYTES = 8
+
+
+def page_bytes(sizes: Sizes) -> int:
+    """Keys, or values, of all KV heads in one page of one layer."""
+    return sizes.decoder.kv_size * sizes.page_slots * 2
+
+
+def kv_layer_bytes(sizes: Sizes) -> int:
+    """Keys, or values, of one layer: ``[page][KV head][slots in operand order]``."""
+    return sizes.pages * page_bytes(sizes)
+
+
+def scratch_needs(sizes: Sizes) -> dict[str, int]:
+    """Bytes by buffer; those of a pass are prefixed with its name."""
+    decoder = sizes.decoder
+    state = state_dtype(sizes.pages).itemsize
+    needs = {
+        "kv_cache": decoder.num_hidden_layers * 2 * kv_layer_bytes(sizes),
+        "rotary": sizes.ranks * decoder.head_dim // 2 * 8,
+        "logits": sizes.head_rows * 4,
+        "candidates": sizes.decode.head.blocks * CANDIDATE_BYTES,
+        "status": 4,
+        "next_token": decoder.hidden_size * 4,
+        "pixels": sizes.frame[0] * sizes.frame[1] * 3,
+        "token_ids": sizes.prefill.tokens * 4,
+        "patches": sizes.prefill.tokens * sizes.patch_values * 2,
+        "tokens_in": sizes.prefill.tokens * decoder.hidden_size * 4,
+        "decode_state": state,
+        "prefill_state": state,
+    }
+    for name, variant in (("decode", sizes.decode), ("prefill", sizes.prefill)):
+        needs.update({f"{name}_{part}": size for part, size in _pass_needs(sizes, variant).items()})
+    return needs
+
+
+def _pass_needs(sizes: Sizes, variant: PassSizes) -> dict[str, int]:
+    decoder, tokens = sizes.decoder, variant.tokens
+    row = tokens * decoder.hidden_size
+    query_rows = decoder.num_key_value_heads * variant.attention.splits * tokens * decoder.group_size
+    return {
+        "residual_a": row * 4,
+        "residual_b": row * 4,
+        "output_partials": variant.output.parts * row * 4,
+        "down_partials": variant.down.parts * row * 4,
+        "queries": tokens * decoder.q_size * 4,
+        "attended": query_rows * decoder.head_dim * 4,
+        "softmax": query_rows * 8,
+        "activated": tokens * sizes.intermediate * 2,
+        "operand": tokens * max(decoder.hidden_size, decoder.q_size) * 2,
+    }

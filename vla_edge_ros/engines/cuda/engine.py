@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CUDA engine: one chunk as captured graphs, replayed; the tokens never leave the device in between.
+
+Start-up is a list: device, sizes, kernels, memory, weights, graphs. After it nothing is allocated and nothing
+is captured; what changes from chunk to chunk lies in two small structs on the device (chunk_state.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+import cupy
+import numpy as np
+from numpy.typing import NDArray
+
+from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.engines.base import Decoded, Vision
+from vla_edge_ros.engines.cuda.buffers import scratch_needs
+from vla_edge_ros.engines.cuda.chunk_state import state_dtype, write_state
+from vla_edge_ros.engines.cuda.device import current_device
+from vla_edge_ros.engines.cuda.graphs import TimedGraph, copy_to_device
+from vla_edge_ros.engines.cuda.kernels import load_kernels, loading_sources, pass_sources
+from vla_edge_ros.engines.cuda.memory import MB, DeviceMemory, PeakSampler, pinned_array
+from vla_edge_ros.engines.cuda.packed_weights import PIECE_BYTES, WeightLoader, weight_needs
+from vla_edge_ros.engines.cuda.passes import NORM_THREADS, Pass, launch_embed_frame
+from vla_edge_ros.engines.cuda.sizes import plan
+from vla_edge_ros.engines.numpy_ops import rope_angles
+from vla_edge_ros.errors import EngineError
+from vla_edge_ros.model.decoder_config import resolve
+from vla_edge_ros.model.weights import Weights, open_weights
+from vla_edge_ros.types import CacheView, MemoryReport
+
+log = logging.getLogger(__name__)
+
+
+class CudaEngine:
+    """``engines.base.Engine`` on one GPU. For tests: ``sizes``, ``buffers`` and ``kernels``."""
+
+    name = "cuda"
+
+    def __init__(self, config: VlaConfig, weights: Weights | None = None):
+        """``weights``: those to take in place of the ones that ``config.model`` names."""
+        self._config = config
+        self._weights = weights
+        self._loaded = False
+
+    def load(self) -> None:
+        if self._loaded:
+            return
+        decoder = self._weights.config if self._weights else resolve(self._config.model)
+        device = current_device()
+        self.sizes = plan(decoder, self._config, device)
+        self._compile()
+        needs = {**weight_needs(self.sizes), **scratch_needs(self.sizes)}
+        ceiling = self._config.engine.vram_ceiling_mb * MB
+        self.buffers = DeviceMemory(needs, ceiling, {"piece": PIECE_BYTES})
+        self._sampler = PeakSampler()
+        self._stream = cupy.cuda.Stream(non_blocking=True)
+        self._load_weights()
+        self._take_host_memory()
+        self._capture()
+        self._view: CacheView | None = None
+        self._embedded = False
+        self._loaded = True
+
+    def _compile(self) -> None:
+        sizes, device = self.sizes, self.sizes.device
+        self.kernels = {
+            "loading": load_kernels(loading_sources(), device, overlap=False),
+            "decode": load_kernels(pass_sources(sizes, sizes.decode), device, device.overlaps_kernels),
+            "prefill": load_kernels(pass_sources(sizes, sizes.prefill), device, device.overlaps_kernels),
+        }
+
+    def _load_weights(self) -> None:
+        weights = self._weights or open_weights(self._config.model)
+
+        def progress(tensor: str, done: int, whole: int) -> None:
+            log.debug("weights %d of %d: %s", done, whole, tensor)
+
+        loader = WeightLoader(self.buffers, self.kernels["loading"], weights, self._stream.ptr)
+        loader.load(self.sizes, self._config.frame, self._config.model.seed, progress)
+        decoder = self.sizes.decoder
+        cosine, sine = rope_angles(self.sizes.ranks, decoder.head_dim, decoder.rope_theta)
+        rotary = np.ascontiguousarray(np.stack([cosine, sine], axis=-1))
+        self.buffers.array("rotary", np.float32, rotary.shape).set(rotary, self._stream)
+        self._stream.synchronize()
+        del loader
+        self.buffers.give_back_unused()
+
+    def _take_host_memory(self) -> None:
+        width, height, _ = self.sizes.frame
+        self._pixels = pinned_array((height, width, 3), np.uint8)
+        self._token_ids = pinned_array((self.sizes.prefill.tokens,), np.int32)
+        self._pooled = pinned_array((self.sizes.decoder.hidden_size,), np.float32)
+        self._tokens_out = pinned_array((self.sizes.page_slots + 1,), np.int32)
+        self._status = pinned_array((1,), np.int32)
+        dtype = state_dtype(self.sizes.pages)
+        self._prefill_state, self._decode_state = pinned_array((1,), dtype), pinned_array((1,), dtype)
+
+    def _capture(self) -> None:
+        """Upload and first launch included, so that no cycle pays for them."""
+        sizes, memory, stream = self.sizes, self.buffers, self._stream
+        out = (self._tokens_out.ctypes.data, self._status.ctypes.data)
+        heads = self.kernels["decode"]
+        prefill = Pass("prefill", sizes, sizes.prefill, self.kernels["prefill"], heads, memory, *out)
+        decode = Pass("decode", sizes, sizes.decode, self.kernels["decode"], heads, memory, *out)
+        pooled = self._pooled.ctypes.data
+
+        def embed() -> None:
+            launch_embed_frame(stream.ptr, sizes, self.kernels["prefill"], memory, pooled)
+
+        self.passes = {"prefill": prefill, "decode": decode}
+        write_state(self._prefill_state, [0], [1], 1, 0, sizes.page_slots)
+        write_state(self._decode_state, [0], [1], 1, 0, sizes.page_slots)
+        copy_to_device(stream.ptr, memory["decode_state"], self._decode_state)
+        self._embed = TimedGraph(stream, embed, (memory["pixels"], self._pixels))
+        self._prefill = TimedGraph(
+            stream,
+            lambda: prefill.launch(stream.ptr, memory["tokens_in"]),
+            (memory["prefill_state"], self._prefill_state),
+        )
+        self._step = TimedGraph(stream, lambda: decode.launch(stream.ptr, memory["next_token"]))
+        for graph in (self._embed, self._prefill, self._step):
+            graph.run()
+
+    def write_prompt(self, token_ids: NDArray[np.int64], pages: Sequence[int]) -> None:
+        self._require_loaded()
+        slots, at_once = self.sizes.page_slots, self.sizes.prefill.tokens
+        ids = np.asarray(token_ids)
+        vocabulary = self.sizes.decoder.vocab_size
+        if not 0 < len(ids) <= len(pages) * slots:
+            raise EngineError(f"expected 1 to {len(pages) * slots} prompt tokens, got {len(ids)}")
+        if ids.min() < 0 or ids.max() >= vocabulary:
+            raise EngineError(f"expected token ids of 0 to {vocabulary - 1}, got {ids.min()} to {ids.max()}")
+        self._view, self._embedded = None, False
+        for first in range(0, len(ids), slots):
+            index, end = first // slots, min(first + slots, len(ids))
+            for begin in range(first, end, at_once):
+                part = ids[begin : min(begin + at_once, end)]
+                filled = begin - first + len(part)
+                fills = [slots] * index + [filled]
+                write_state(self._prefill_state, pages[: index + 1], fills, len(part), begin - first, slots)
+                self._embed_ids(part)
+                self._prefill.run()
+                self._require_finite("the prompt's forward pass")
+
+    def _embed_ids(self, ids: NDArray) -> None:
+        self._token_ids[: len(ids)] = ids
+        copy_to_device(self._stream.ptr, self.buffers["token_ids"], self._token_ids)
+        self.kernels["prefill"]["embed_tokens"].launch(
+            self._stream.ptr, (len(ids), 1, 1), NORM_THREADS, 0,
+            self.buffers["tokens_in"], self.buffers["token_ids"], self.buffers["embedding"],
+        )  # fmt: skip
+
+    def embed_frame(self, pixels: NDArray[np.uint8]) -> Vision:
+        self._require_loaded()
+        if pixels.shape != self._pixels.shape or pixels.dtype != np.uint8:
+            raise EngineError(
+                f"expected uint8 pixels {self._pixels.shape}, got {pixels.dtype} {pixels.shape}"
+            )
+        np.copyto(self._pixels, pixels)
+        vision_ms = self._embed.run()
+        self._embedded = True
+        return Vision(self._pooled.copy(), vision_ms)
+
+    def prefill(self, view: CacheView) -> float:
+        self._require_loaded()
+        if not self._embedded:
+            raise EngineError("expected embed_frame before prefill")
+        self._view, self._embedded = None, False
+        tokens = self.sizes.frame_tokens
+        if int(view.fills[-1]) != tokens:
+            raise EngineError(f"expected a frame page of {tokens} vision tokens, got {int(view.fills[-1])}")
+        write_state(self._prefill_state, view.pages, view.fills, tokens, 0, self.sizes.page_slots)
+        prefill_ms = self._prefill.run()
+        self._require_finite("the prefill")
+        self._view = view
+        return prefill_ms
+
+    def decode(
+        self, view: CacheView, count: int, should_stop: Callable[[tuple[float, ...]], bool]
+    ) -> Decoded:
+        self._require_loaded()
+        if view is not self._view:
+            raise EngineError("expected decode to have the view of the prefill before it, got another")
+        if not 0 < count <= self.sizes.page_slots + 1:
+            raise EngineError(f"expected 1 to {self.sizes.page_slots + 1} action tokens, got {count}")
+        self._view = None  # the steps overwrite what the prefill left for them
+        tokens, step_ms = [int(self._tokens_out[0])], []
+        if count > 1:
+            pages, fills = [*view.pages, view.action_page], [*view.fills, 1]
+            write_state(self._decode_state, pages, fills, 1, 0, self.sizes.page_slots)
+            copy_to_device(self._stream.ptr, self.buffers["decode_state"], self._decode_state)
+        for step in range(1, count):
+            if should_stop(tuple(step_ms)):
+                return Decoded(tuple(tokens), tuple(step_ms), stopped=True)
+            step_ms.append(self._step.run())
+            self._require_finite(f"decode step {step}")
+            tokens.append(int(self._tokens_out[step]))
+        return Decoded(tuple(tokens), tuple(step_ms), stopped=False)
+
+    def memory(self) -> MemoryReport:
+        self._require_loaded()
+        return MemoryReport(dict(self.buffers.parts), self._sampler.peak_bytes)
+
+    def close(self) -> None:
+        if not self._loaded:
+            return
+        self._loaded, self._view = False, None
+        self._stream.synchronize()
+        self._sampler.close()
+        del self._embed, self._prefill, self._step, self.passes, self.kernels
+        self.buffers.close()
+
+    def _require_finite(self, what: str) -> None:
+        if self._status[0]:
+            self._view = None
+            raise EngineError(f"expected finite hidden states, got NaN or infinity from {what}")
+
+    def _require_loaded(self) -> None:
+        if not self._loaded:
+            raise EngineError("expected load() before the engine is used, or it was closed")

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captured launches, replayed as one, and timed by the device's own events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cupy
+from numpy.typing import NDArray
+
+
+def copy_to_device(stream: int, target: int, pinned: NDArray) -> None:
+    """Queue a copy from page-locked memory."""
+    kind = cupy.cuda.runtime.memcpyHostToDevice
+    cupy.cuda.runtime.memcpyAsync(target, pinned.ctypes.data, pinned.nbytes, kind, stream)
+
+
+class TimedGraph:
+    """Captured launches between two events, after the copies they read from page-locked memory."""
+
+    def __init__(self, stream: cupy.cuda.Stream, launches: Callable[[], None], *copies: tuple[int, NDArray]):
+        """``launches`` puts kernels on ``stream`` and must not allocate; ``copies``: target and source."""
+        self._stream, self._copies = stream, copies
+        self._begin, self._end = cupy.cuda.Event(), cupy.cuda.Event()
+        stream.begin_capture()
+        try:
+            launches()
+        finally:
+            self._graph = stream.end_capture()  # also after an error, or the stream stays unusable
+        self._graph.upload(stream)
+
+    def run(self) -> float:
+        """Replay, wait without the GIL, return the device's time in ms."""
+        self._begin.record(self._stream)
+        for target, source in self._copies:
+            copy_to_device(self._stream.ptr, target, source)
+        self._graph.launch(self._stream)
+        self._end.record(self._stream)
+        self._end.synchronize()
+        return float(cupy.cuda.get_elapsed_time(self._begin, self._end))

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read and write what a loaded engine holds, in plain axes: for tests and debugging, never in a cycle.
+
+The index maps repeat those of ``mma.cuh``; a kernel test that compares with NumPy fails where they differ.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cupy
+import numpy as np
+from numpy.typing import NDArray
+
+from vla_edge_ros.engines.cuda.buffers import kv_layer_bytes
+from vla_edge_ros.engines.cuda.projection import TILE_K
+from vla_edge_ros.engines.cuda.sizes import TILE_TOKENS
+from vla_edge_ros.model.bfloat16 import bfloat16_to_float32, float32_to_bfloat16
+
+if TYPE_CHECKING:
+    from vla_edge_ros.engines.cuda.engine import CudaEngine
+
+Float = NDArray[np.float32]
+
+
+def key_offsets(slots: int, head_dim: int) -> NDArray[np.int64]:
+    """``[slot, dim]`` -> element in one KV head's page of keys."""
+    slot, dim = np.mgrid[:slots, :head_dim]
+    half, in_half = np.divmod(dim, head_dim // 2)
+    lane = slot % 8 * 4 + dim % 8 // 2
+    reg = half * 2 + dim % 16 // 8
+    return ((slot // 8 * (head_dim // 32) + in_half // 16) * 32 + lane) * 8 + reg * 2 + dim % 2
+
+
+def value_offsets(slots: int, head_dim: int) -> NDArray[np.int64]:
+    """``[slot, dim]`` -> element in one KV head's page of values."""
+    slot, dim = np.mgrid[:slots, :head_dim]
+    lane = dim % 8 * 4 + slot % 8 // 2
+    reg = dim // 8 % 2 * 2 + slot % 16 // 8
+    return ((slot // 16 * (head_dim // 16) + dim // 16) * 32 + lane) * 8 + reg * 2 + slot % 2
+
+
+def operand_offsets(tokens: int, k: int) -> NDArray[np.int64]:
+    """``[token, k]`` -> element in a token operand; a single token is a plain vector."""
+    token, at = np.mgrid[:tokens, :k]
+    if tokens == 1:
+        return at
+    lane = token % TILE_TOKENS * 4 + at % 8 // 2
+    tile = at // TILE_K * (tokens // TILE_TOKENS) + token // TILE_TOKENS
+    return (tile * 32 + lane) * 4 + at % TILE_K // 8 * 2 + at % 2
+
+
+def read_operand(engine: CudaEngine, buffer: str, tokens: int, k: int) -> Float:
+    bits = engine.buffers.array(buffer, np.uint16, (tokens * k,)).get()
+    return bfloat16_to_float32(bits[operand_offsets(tokens, k)])
+
+
+def write_operand(engine: CudaEngine, buffer: str, values: Float) -> None:
+    bits = np.empty(values.size, np.uint16)
+    bits[operand_offsets(*values.shape)] = float32_to_bfloat16(values)
+    engine.buffers.array(buffer, np.uint16, bits.shape).set(bits)
+
+
+def _pages(engine: CudaEngine, layer: int, value: int) -> cupy.ndarray:
+    sizes = engine.sizes
+    count = kv_layer_bytes(sizes) // 2
+    whole = engine.buffers.array("kv_cache", np.uint16, (sizes.decoder.num_hidden_layers * 2 * count,))
+    part = whole[(2 * layer + value) * count : (2 * layer + value + 1) * count]
+    return part.reshape(sizes.pages, sizes.decoder.num_key_value_heads, -1)
+
+
+def read_kv(engine: CudaEngine, layer: int) -> tuple[Float, Float]:
+    """Keys and values ``[page, kv head, slot, dim]``; keys are rotated by their slot, as they are stored."""
+    slots, dim = engine.sizes.page_slots, engine.sizes.decoder.head_dim
+    keys, values = (_pages(engine, layer, value).get() for value in (0, 1))
+    return (
+        bfloat16_to_float32(keys[:, :, key_offsets(slots, dim)]),
+        bfloat16_to_float32(values[:, :, value_offsets(slots, dim)]),
+    )
+
+
+def write_kv(engine: CudaEngine, layer: int, keys: Float, values: Float) -> None:
+    """The whole layer; NaN is allowed, to poison slots that nothing may read."""
+    slots, dim = engine.sizes.page_slots, engine.sizes.decoder.head_dim
+    for value, (plain, offsets) in enumerate(
+        ((keys, key_offsets(slots, dim)), (values, value_offsets(slots, dim)))
+    ):
+        bits = np.empty((*plain.shape[:2], slots * dim), np.uint16)
+        bits[:, :, offsets] = _to_bits(plain)
+        _pages(engine, layer, value).set(bits)
+
+
+def _to_bits(values: Float) -> NDArray[np.uint16]:
+    bits = float32_to_bfloat16(np.nan_to_num(values))
+    return np.where(np.isnan(values), np.uint16(0x7FC0), bits)
+
+
+def residual(engine: CudaEngine, name: str, stream: str, partials: str) -> Float:
+    """The residual stream with a projection's partial sums added, in order: ``[token, hidden]``."""
+    variant = getattr(engine.sizes, name)
+    shape = (variant.tokens, engine.sizes.decoder.hidden_size)
+    parts = variant.output.parts if partials == "output_partials" else variant.down.parts
+    total = engine.buffers.array(f"{name}_{stream}", np.float32, shape).get()
+    for part in engine.buffers.array(f"{name}_{partials}", np.float32, (parts, *shape)).get():
+        total = total + part
+    return total
+
+
+def hidden(engine: CudaEngine, name: str) -> Float:
+    """Normed hidden states ``[token, hidden]`` of the last ``prefill`` or ``decode`` pass."""
+    decoder = engine.sizes.decoder
+    x = residual(engine, name, "residual_a", "down_partials").astype(np.float64)
+    norm_count = 2 * decoder.num_hidden_layers + 1
+    norms = engine.buffers.array("norms", np.float32, (norm_count, decoder.hidden_size))
+    scale = 1 / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + decoder.rms_norm_eps)
+    return (x * scale * norms[-1].get()).astype(np.float32)
+
+
+def logits(engine: CudaEngine) -> Float:
+    """``[head rows]`` of the last pass."""
+    return engine.buffers.array("logits", np.float32, (engine.sizes.head_rows,)).get()

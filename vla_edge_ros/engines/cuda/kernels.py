@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every kernel of the engine, compiled and loaded; and how one is launched."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cupy.cuda.function import Module
+
+from vla_edge_ros.engines.cuda import driver, nvrtc
+from vla_edge_ros.engines.cuda.sizes import Device, PassSizes, Sizes
+
+FULL_CARVEOUT = 100
+
+
+class Residual(ctypes.Structure):
+    """``Residual`` of residual.cuh, passed by value."""
+
+    _fields_ = (
+        ("stream", ctypes.c_void_p),
+        ("partials", ctypes.c_void_p),
+        ("parts", ctypes.c_int),
+        ("part_stride", ctypes.c_int),
+    )
+
+
+class Kernel:
+    """One loaded function. ``signature``: the ctypes type of each argument."""
+
+    def __init__(self, module: Module, name: str, signature: Sequence[Any], overlap_predecessor: bool):
+        self.name = name
+        self._module = module  # keeps the code loaded
+        self._function = int(module.get_function(name).ptr)
+        self._signature = tuple(signature)
+        self._overlap = overlap_predecessor
+        self._shared_limit = 0
+        # The same carve-out for all: to change it an SM first drains, and no two kernels would overlap.
+        driver.set_function_attribute(self._function, driver.SHARED_MEMORY_CARVEOUT, FULL_CARVEOUT)
+
+    def launch(
+        self, stream: int, grid: tuple[int, int, int], threads: int, shared_bytes: int, *values: Any
+    ) -> None:
+        assert len(values) == len(self._signature), f"{self.name} takes {len(self._signature)} arguments"
+        if shared_bytes > self._shared_limit:
+            driver.set_function_attribute(self._function, driver.MAX_DYNAMIC_SHARED_SIZE, shared_bytes)
+            self._shared_limit = shared_bytes
+        arguments = tuple(
+            value if isinstance(value, kind) else kind(value)
+            for kind, value in zip(self._signature, values, strict=True)
+        )
+        driver.launch(
+            self._function, self.name, grid, threads, shared_bytes, arguments, stream, self._overlap
+        )
+
+
+_P, _I, _L, _D = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64, ctypes.c_double
+
+_PASS_FILES: Mapping[str, tuple[str, ...]] = {
+    "qkv.cu": ("qkv_projection",),
+    "attention.cu": ("attention",),
+    "output_projection.cu": ("output_projection",),
+    "gate_up.cu": ("gate_up_swiglu",),
+    "down_projection.cu": ("down_projection",),
+}
+_DECODE_FILES = {**_PASS_FILES, "head.cu": ("action_head", "select_token")}
+_PREFILL_FILES = {
+    **_PASS_FILES,
+    "attention.cu": ("attention", "combine_attention"),
+    "norm.cu": ("residual_rms_norm",),
+    "embedding.cu": ("embed_tokens",),
+    "patch_embedding.cu": ("patch_operand", "patch_projection", "pool_tokens"),
+}
+_LOADING_FILES = {
+    "weights.cu": ("random_bfloat16", "pack_tiles", "to_float"),
+    "bandwidth.cu": ("stream_read",),
+}
+
+SIGNATURES: Mapping[str, tuple[Any, ...]] = {
+    "qkv_projection": (_P, _P, _P, _P, Residual, _P, _P, _P, _P, _P, _P),
+    "attention": (_P, _P, _P, _P, _P, _P, _P),
+    "combine_attention": (_P, _P, _P, _P),
+    "output_projection": (_P, _P, _P, _P, _P, _P),
+    "gate_up_swiglu": (_P, _P, Residual, _P, _P, _P),
+    "down_projection": (_P, _P, _P),
+    "action_head": (_P, _P, _P, Residual, _P, _P, _P),
+    "select_token": (_P, _P, _P, _P, _I, _P, _P, _P),
+    "residual_rms_norm": (_P, _P, Residual, _P),
+    "embed_tokens": (_P, _P, _P),
+    "patch_operand": (_P, _P),
+    "patch_projection": (_P, _P, _P),
+    "pool_tokens": (_P, _P),
+    "random_bfloat16": (_P, _L, _L, _L, _D, _D),
+    "pack_tiles": (_P, _P, _I, _L, _L, _L, _L, _L, _I, _I),
+    "to_float": (_P, _P, _I, _L, _L, _I, _I),
+    "stream_read": (_P, _P, _I, _I),
+}
+
+
+def pass_sources(sizes: Sizes, variant: PassSizes) -> list[tuple[str, tuple[str, ...], dict[str, str | int]]]:
+    """``(file, kernels, macros)`` of one variant."""
+    projections = {
+        "qkv.cu": variant.qkv,
+        "output_projection.cu": variant.output,
+        "gate_up.cu": variant.gate_up,
+        "down_projection.cu": variant.down,
+        "head.cu": variant.head,
+        "patch_embedding.cu": variant.patch,
+    }
+    files = _DECODE_FILES if variant.tokens == 1 else _PREFILL_FILES
+    return [(file, names, sizes.macros(variant, projections.get(file))) for file, names in files.items()]
+
+
+def loading_sources() -> list[tuple[str, tuple[str, ...], dict[str, str | int]]]:
+    return [(file, names, {}) for file, names in _LOADING_FILES.items()]
+
+
+def load_kernels(
+    sources: Sequence[tuple[str, tuple[str, ...], Mapping[str, str | int]]], device: Device, overlap: bool
+) -> dict[str, Kernel]:
+    """Compile (or take from the cache) and load on the current device.
+
+    ``overlap``: the kernels wait for their predecessor themselves (common.cuh) and may start before its end.
+    """
+    kernels = {}
+    for file, names, macros in sources:
+        module = Module()
+        module.load(nvrtc.compile_kernels(file, device.architecture, macros))
+        for name in names:
+            kernels[name] = Kernel(module, name, SIGNATURES[name], overlap)
+    return kernels
