@@ -92,7 +92,7 @@ def run_nodes(create: Callable[[StopRequest], Sequence[Runnable]], args: Sequenc
     nodes: list[Runnable] = []
     with stop.signals_caught():
         try:
-            rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+            _init(args)
             nodes += create(stop)
             executor = SingleThreadedExecutor()
             for node in nodes:
@@ -110,6 +110,14 @@ def run_nodes(create: Callable[[StopRequest], Sequence[Runnable]], args: Sequenc
             stop.stopping()
             _stop_in_order(nodes)
             rclpy.try_shutdown()
+
+
+def _init(args: Sequence[str] | None) -> None:
+    """``rclpy.init``; a parameter file or a ROS argument that cannot be read is the user's to mend."""
+    try:
+        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+    except RuntimeError as error:  # the base of rclpy's RCLError and UnknownROSArgsError
+        raise VlaEdgeError(str(error)) from error
 
 
 def _spin(executor: SingleThreadedExecutor, stop: StopRequest) -> int:
