@@ -72,6 +72,16 @@ def revisit(still: float, power: float) -> Rule:
     return cost
 
 
+def adaptive(share: float, power: float) -> Rule:
+    """The cost of a still scene follows what is typical in the memory at the moment."""
+
+    def cost(kept, similarity, times):
+        apart = np.maximum(1.0 - similarity[kept[:-2], kept[2:]], 0.0) ** power
+        return (0.001 + share * apart.mean() + apart) * time_thinning(kept, similarity, times)
+
+    return cost
+
+
 def grid_descriptor(pixels: NDArray[np.uint8], blocks: tuple[int, int]) -> NDArray[np.float32]:
     """A 32x16 grey thumbnail ``[n, 512]``, zero-mean and contrast-normalised in each of ``blocks``."""
     n, height, width, _ = pixels.shape
@@ -95,6 +105,7 @@ TRIALS: dict[str, tuple[str, Rule]] = {
     "bridge on a 32x16 thumbnail": ("fine", bridge(0.01, 1.0)),
     "bridge on 4x8 patches": ("patches", bridge(0.01, 1.0)),
     "bridge, distance, on 4x8 patches": ("patches", bridge(0.01, 0.5)),
+    "adaptive still cost": ("thumbnail", adaptive(0.25, 1.0)),
     "detour": ("thumbnail", detour(0.01, 0.5)),
     "revisit": ("thumbnail", revisit(0.01, 1.0)),
     "revisit, distance, still 0.03": ("thumbnail", revisit(0.03, 0.5)),
