@@ -16,7 +16,7 @@ from vla_edge_ros.kv_cache.frame_memory import FrameMemory
 from vla_edge_ros.kv_cache.policies import reservoir
 from vla_edge_ros.kv_cache.policies.reservoir import splitmix64
 
-PROTECTING = tuple(name for name in POLICY_NAMES if name in ("bridge", "bridge_distance", "reservoir", "time_thinning"))
+PROTECTING = ("bridge", "bridge_distance", "reservoir", "time_thinning")
 PERIOD_NS = 33_000_000
 
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Fifo and SlidingWindow together: what they share and where they differ."""
+
 from __future__ import annotations
 
 from hypothesis import given
@@ -7,6 +9,8 @@ from hypothesis import strategies as st
 from vla_edge_ros.config import CacheConfig
 from vla_edge_ros.kv_cache.eviction import make_policy
 from vla_edge_ros.kv_cache.frame_memory import FrameMemory
+from vla_edge_ros.kv_cache.policies.fifo import Fifo
+from vla_edge_ros.kv_cache.policies.sliding_window import SlidingWindow
 
 
 def kept_after_each_frame(name: str, steps: list[int], room: int, window: int) -> list[list[int]]:
@@ -38,3 +42,8 @@ def test_sliding_window_keeps_the_latest_even_where_there_is_room(frames, room, 
     history = kept_after_each_frame("sliding_window", [1] * frames, room, window)
     for seen, kept in enumerate(history, start=1):
         assert kept == list(range(1, seen + 1))[-min(room, window) :]
+
+
+def test_names_in_the_configuration_lead_to_the_two_classes():
+    assert type(make_policy(CacheConfig(eviction="fifo"))) is Fifo
+    assert type(make_policy(CacheConfig(eviction="sliding_window"))) is SlidingWindow
