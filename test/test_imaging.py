@@ -241,6 +241,25 @@ def test_shrinking_averages_the_area():
     assert np.abs(resize_rgb(pixels, 5, 4) - expected).max() <= 0.5 + 1e-6
 
 
+@pytest.mark.parametrize(("new_height", "new_width"), [(64, 128), (60, 80), (68, 100), (540, 960)])
+def test_shrinking_a_large_picture_is_close_to_the_exact_area_average(new_height, new_width):
+    """Halving first moves an average's edges by less than a quarter of its width: little on real content."""
+    y, x = np.mgrid[0:1080, 0:1920].astype(np.float64)
+    waves = [127.5 + 127.5 * np.sin(x / 37 + channel) * np.cos(y / 23) for channel in range(3)]
+    pixels = np.rint(np.stack(waves, -1)).astype(np.uint8)
+    expected = area_weights(1080, new_height) @ pixels.reshape(1080, -1).astype(np.float64)
+    expected = np.einsum("ow,hwc->hoc", area_weights(1920, new_width), expected.reshape(new_height, 1920, 3))
+    assert np.abs(resize_rgb(pixels, new_width, new_height) - expected).max() <= 3.0
+
+
+def area_weights(size: int, new_size: int) -> np.ndarray:
+    """Row ``i`` holds how much of each old pixel lies in new pixel ``i``; rows sum to 1."""
+    edges = np.linspace(0, size, new_size + 1)
+    cells = np.arange(size)
+    overlap = np.minimum(edges[1:, None], cells + 1) - np.maximum(edges[:-1, None], cells)
+    return np.clip(overlap, 0, None) * new_size / size
+
+
 def test_shrinking_one_axis_averages_while_the_other_grows():
     stripes = np.zeros((4, 64, 3), np.uint8)
     stripes[:, ::2] = 200  # finer than the result can show: only an average is right

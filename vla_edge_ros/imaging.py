@@ -182,9 +182,19 @@ def resize_rgb(pixels: NDArray[np.uint8], width: int, height: int) -> NDArray[np
     An axis that shrinks is averaged over area (every camera pixel counts, no aliasing), one that grows is
     interpolated; each axis on its own, as OpenCV's area filter gives up averaging when either axis grows.
     """
+    # OpenCV halves in integers, far faster than its area filter of any other ratio: 1.7 against 7.2 ms for
+    # 1920x1080 to 128x64. What the last step averages is still at least twice as fine as the result.
+    while _can_be_halved(pixels, width, height):
+        half = (pixels.shape[1] // 2, pixels.shape[0] // 2)
+        pixels = cv2.resize(pixels, half, interpolation=cv2.INTER_AREA)
     shrunk = (min(width, pixels.shape[1]), min(height, pixels.shape[0]))
     if (pixels.shape[1], pixels.shape[0]) != shrunk:
         pixels = cv2.resize(pixels, shrunk, interpolation=cv2.INTER_AREA)
     if shrunk != (width, height):
         pixels = cv2.resize(pixels, (width, height), interpolation=cv2.INTER_LINEAR)
     return pixels
+
+
+def _can_be_halved(pixels: NDArray[np.uint8], width: int, height: int) -> bool:
+    is_even = pixels.shape[0] % 2 == 0 and pixels.shape[1] % 2 == 0
+    return is_even and pixels.shape[1] >= 4 * width and pixels.shape[0] >= 4 * height
