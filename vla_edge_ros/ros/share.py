@@ -19,7 +19,7 @@ def share_file(relative: str) -> Path:
 
     try:
         installed = Path(get_package_share_directory(PACKAGE), relative)
-    except PackageNotFoundError as error:
+    except (PackageNotFoundError, OSError) as error:  # OSError: no ROS environment at all
         raise ConfigError(f"{relative} must be in the share folder of {PACKAGE}, got {error}") from error
     if not installed.is_file():
         raise ConfigError(f"{relative} must be in the share folder of {PACKAGE}, got no file {installed}")
