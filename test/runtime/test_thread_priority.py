@@ -20,15 +20,19 @@ def in_a_thread(task):
 
 
 def test_zero_changes_nothing():
-    assert in_a_thread(lambda: (take_realtime_priority(0), os.sched_getscheduler(0))) == ("", os.SCHED_OTHER)
+    before = os.sched_getscheduler(0)
+    assert in_a_thread(lambda: (take_realtime_priority(0), os.sched_getscheduler(0))) == ("", before)
 
 
 def test_only_the_asking_thread_becomes_realtime():
-    refusal, policy = in_a_thread(lambda: (take_realtime_priority(5), os.sched_getscheduler(0)))
+    before = os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
+    refusal, policy, priority = in_a_thread(
+        lambda: (take_realtime_priority(7), os.sched_getscheduler(0), os.sched_getparam(0).sched_priority)
+    )
     if refusal:
         pytest.skip(refusal)
-    assert policy == os.SCHED_FIFO
-    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+    assert (policy, priority) == (os.SCHED_FIFO, 7)
+    assert (os.sched_getscheduler(0), os.sched_getparam(0).sched_priority) == before
 
 
 def test_refusal_names_parameter_and_reason(monkeypatch):

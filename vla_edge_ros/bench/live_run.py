@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         arguments += ["-p", parameter]
     node = ReasoningNode(
         make_engine=lambda config: TroubledEngine(load_engine(config), timetable),
-        on_record=watch,
+        observers=[watch],
         namespace="vla",
         cli_args=arguments,
     )
@@ -129,7 +130,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         time.sleep(SETTLE_S)
         spinning.set()
         spinner.join()
-        frames = node.frame_counts
+        frames = asdict(node.frames)
         metrics = node.metrics
         node.stop()
         time.sleep(SETTLE_S)

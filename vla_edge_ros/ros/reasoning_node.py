@@ -24,6 +24,7 @@ from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Engine
 from vla_edge_ros.engines.load import load_engine
 from vla_edge_ros.errors import VlaEdgeError
+from vla_edge_ros.recording.cycle_recorder import CycleRecorder
 from vla_edge_ros.ros.action_publisher import ActionPublisher
 from vla_edge_ros.ros.diagnostics import diagnose
 from vla_edge_ros.ros.diagnostics_publisher import DiagnosticsPublisher
@@ -36,9 +37,10 @@ from vla_edge_ros.ros.qos import OnMismatch, image_qos, instruction_qos, subscri
 from vla_edge_ros.ros.run_report import FrameCounts
 from vla_edge_ros.ros.spin import run_nodes
 from vla_edge_ros.ros.stamps import StampRules
+from vla_edge_ros.runtime.action_sink import ObservedSink
 from vla_edge_ros.runtime.metrics import MetricsSnapshot, RunMetrics
 from vla_edge_ros.runtime.reasoner import Reasoner
-from vla_edge_ros.types import MemoryReport
+from vla_edge_ros.types import CycleRecord, MemoryReport
 
 # Before an activation, other publishers on the action topic must have had time to be discovered.
 DISCOVERY_S = 0.5
@@ -49,10 +51,18 @@ SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FA
 class ReasoningNode(LifecycleNode):
     """``start`` brings it up where the parameter ``autostart`` says so; ``stop`` ends it with zero motion."""
 
-    def __init__(self, *, make_engine: Callable[[VlaConfig], Engine] = load_engine, **node_args: Any):
+    def __init__(
+        self,
+        *,
+        make_engine: Callable[[VlaConfig], Engine] = load_engine,
+        observers: Sequence[Callable[[CycleRecord], None]] = (),
+        **node_args: Any,
+    ):
         super().__init__("vla_reasoner", automatically_declare_parameters_from_overrides=True, **node_args)
         self._created_s = time.monotonic()
         self._make_engine = make_engine
+        self._observers = tuple(observers)
+        self._recorder: CycleRecorder | None = None
         self._is_active = False
         self._reasoner: Reasoner | None = None
         self._actions: ActionPublisher | None = None
@@ -137,7 +147,8 @@ class ReasoningNode(LifecycleNode):
         self._config = config = read(self, VlaConfig)
         self._actions = ActionPublisher(self, config, self._now_ns, self._health.note_action_mismatch)
         engine = self._make_engine(config)
-        self._reasoner = Reasoner(config, engine, self._actions, self._now_ns, self._faults.report)
+        sink = ObservedSink(self._actions, (*self._observers, *self._open_recorder(config)))
+        self._reasoner = Reasoner(config, engine, sink, self._now_ns, self._faults.report)
         self._metrics = self._reasoner.metrics
         self._reasoner.warm_up()
         self._memory, self._engine_name = engine.memory(), engine.name
@@ -156,6 +167,14 @@ class ReasoningNode(LifecycleNode):
             f"configured: {engine.name} engine, {self._memory.total_bytes / 2**20:.0f} MB, "
             f"{config.cache.capacity_slots} slots, eviction {config.cache.eviction}"
         )
+
+    def _open_recorder(self, config: VlaConfig) -> Sequence[Callable[[CycleRecord], None]]:
+        """The observer that writes a run's rows, where they are asked for."""
+        if not config.recording.path:
+            return ()
+        self._recorder = CycleRecorder(config.recording.path, config)
+        self.get_logger().info(f"recording cycles to {self._recorder.folder}")
+        return (self._recorder.record,)
 
     def _activate(self) -> None:
         assert self._actions is not None and self._reasoner is not None
