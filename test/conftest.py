@@ -10,6 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No example is timed: a busy machine is not a fault.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 # Before any rclpy.init, and inherited by the processes that tests start: this run's own graph, on this
 # machine only. 1 to 100: the domains whose ports stay below Linux's ephemeral range.

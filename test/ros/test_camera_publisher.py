@@ -55,6 +55,7 @@ def test_quality_of_service_can_be_overridden(graph):
     from rclpy.qos import ReliabilityPolicy
 
     from vla_edge_ros.ros.camera_publisher import CameraPublisher
+    from vla_edge_ros.ros.qos import camera_qos
 
     topic = f"{graph.namespace}/image"
     name = f"qos_overrides.{topic}.publisher.reliability"
@@ -65,5 +66,7 @@ def test_quality_of_service_can_be_overridden(graph):
         CameraPublisher(node, "camera")
         (info,) = graph.wait_until(lambda: node.get_publishers_info_by_topic(topic), "the publisher")
         assert info.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT
+        # The override is this topic's alone: rclpy writes it into the profile that it is given.
+        assert camera_qos().reliability == ReliabilityPolicy.RELIABLE
     finally:
         node.destroy_node()

@@ -146,6 +146,22 @@ def test_an_exception_in_the_engine_becomes_a_fallback_and_a_traceback_and_the_l
     assert "a bug in the engine" in run.crashes[0] and "Traceback" in run.crashes[0]
 
 
+def test_an_exception_that_is_kept_alive_does_not_keep_the_slots_frames(run):
+    """The same exception object again and again: its traceback would hold one frame's lease a cycle."""
+    run.start()
+    for broken in (EngineError("the same each time"), RuntimeError("the same each time")):
+        run.engine.broken = broken
+        for _ in range(8):  # more than the slot has leases
+            failed = run.metrics.snapshot().outcomes.get(Outcome.ENGINE_ERROR, 0)
+            run.camera()
+            run.sink.wait_for(lambda record: record.outcome is Outcome.ENGINE_ERROR, failed + 1)
+    run.engine.broken = None
+    before = sum(map(acted, run.sink.records))
+    run.camera()
+    run.sink.wait_for(acted, before + 1)
+    assert not any("lease" in crash for crash in run.crashes)
+
+
 def test_a_broken_sink_is_reported_and_does_not_end_the_threads(run, monkeypatch):
     run.start()
     publish, failures = run.sink.publish, iter(range(4))

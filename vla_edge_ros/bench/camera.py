@@ -27,8 +27,8 @@ from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import Image
 
 from vla_edge_ros.bench.report import machine, print_table, quantiles, write_json
-from vla_edge_ros.ros.camera_publisher import CAMERA_QOS, CameraPublisher
-from vla_edge_ros.ros.qos import image_qos
+from vla_edge_ros.ros.camera_publisher import CameraPublisher
+from vla_edge_ros.ros.qos import camera_qos, image_qos
 from vla_edge_ros.ros.reasoning_node import ReasoningNode
 from vla_edge_ros.ros.replay_node import ReplayNode
 from vla_edge_ros.ros.share import share_file
@@ -55,7 +55,7 @@ class PlainTimer(Node):
     def __init__(self, rate_hz: float, width: int, height: int):
         super().__init__("plain_timer", namespace="vla")
         self.times_ns: list[int] = []
-        self._publisher = self.create_publisher(Image, "image_plain", CAMERA_QOS)
+        self._publisher = self.create_publisher(Image, "image_plain", camera_qos())
         self._message = Image(height=height, width=width, step=3 * width, encoding="rgb8")
         self._message.data = array("B", bytes(height * width * 3))
         self.create_timer(1 / rate_hz, self._publish)
@@ -116,7 +116,7 @@ def measure_cost(node: Node, width: int, height: int, calls: int) -> list[dict[s
     node.create_subscription(Image, "image", lambda _: None, image_qos())
     pixels = np.random.default_rng(0).integers(0, 255, (height, width, 3), np.uint8)
     prepared = array("B", pixels.tobytes())
-    publisher = node.create_publisher(Image, "image", CAMERA_QOS)
+    publisher = node.create_publisher(Image, "image", camera_qos())
 
     def assigned(value: Callable[[], Any]) -> Callable[[], None]:
         def publish() -> None:

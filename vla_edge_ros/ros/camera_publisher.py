@@ -6,14 +6,10 @@ from __future__ import annotations
 from array import array
 
 from rclpy.node import Node
-from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from sensor_msgs.msg import Image
 
-# Reliable, because a reliable publisher serves best-effort and reliable subscribers alike, and because large
-# images go out in fragments, of which best effort loses most. A few deep, so that a slow subscriber cannot
-# hold the camera up.
-CAMERA_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=5, reliability=ReliabilityPolicy.RELIABLE)
+from vla_edge_ros.ros.qos import camera_qos
 
 NS_PER_S = 1_000_000_000
 
@@ -39,7 +35,7 @@ class CameraPublisher:
         self._message = Image(encoding="rgb8", is_bigendian=0)
         self._message.header.frame_id = frame_id
         self._publisher = node.create_publisher(
-            Image, "image", CAMERA_QOS, qos_overriding_options=QoSOverridingOptions.with_default_policies()
+            Image, "image", camera_qos(), qos_overriding_options=QoSOverridingOptions.with_default_policies()
         )
 
     def publish(self, data: array[int], height: int, width: int) -> None:

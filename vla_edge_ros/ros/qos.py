@@ -34,6 +34,8 @@ except ImportError:  # ROS 2 Humble
 
 OnMismatch = Callable[[str], None]
 
+# Functions, not constants: rclpy writes QoS overrides into the profile that it is given.
+
 
 def image_qos() -> QoSProfile:
     """Best effort matches every camera; depth 1 because an older frame than the newest is of no use."""
@@ -43,6 +45,13 @@ def image_qos() -> QoSProfile:
         reliability=ReliabilityPolicy.BEST_EFFORT,
         durability=DurabilityPolicy.VOLATILE,
     )
+
+
+def camera_qos() -> QoSProfile:
+    """Reliable serves best-effort and reliable subscribers alike, and large images go out in fragments, of
+    which best effort loses most. A few deep, so that a slow subscriber cannot hold the camera up.
+    """
+    return QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=5, reliability=ReliabilityPolicy.RELIABLE)
 
 
 def action_qos(period_ms: float) -> QoSProfile:

@@ -96,7 +96,9 @@ class ControlLoop:
                 return self._fall_back(record)
             return self._run_chunk(frame, record)
         except EngineError as error:
-            # The chunk, if one was open, has been rolled back on the way here.
+            # The chunk, if one was open, has been rolled back on the way here. An exception that somebody
+            # keeps would keep, by its traceback, the lease on this cycle's frame.
+            error.__traceback__ = None
             return self._fall_back(replace(record, outcome=Outcome.ENGINE_ERROR, error=str(error)))
 
     def _write_waiting_prompt(self) -> None:

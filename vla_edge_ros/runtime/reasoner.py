@@ -157,6 +157,7 @@ class Reasoner:
                 self._loop.run_cycle(cycle, scheduled_ns, skipped)
             except Exception as error:  # nothing may end this thread: the robot would be left without answers
                 self._on_crash(traceback.format_exc())
+                error.__traceback__ = None  # it holds the lease on this cycle's frame
                 self._answer_crash(CycleRecord(cycle, Outcome.ENGINE_ERROR, error=repr(error)), scheduled_ns)
 
     def _answer_crash(self, record: CycleRecord, scheduled_ns: int) -> None:
