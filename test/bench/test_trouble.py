@@ -65,3 +65,4 @@ def test_every_kind_has_a_window_of_its_own():
     assert edges == sorted(edges) and edges[0] > 0 and edges[-1] < 1
     assert Timetable(ALL_KINDS, lambda: 0).kind_at(0.47) == "camera_stopped"
     assert Timetable(ALL_KINDS, lambda: 0).kind_at(0.9) == "none"
+    assert Timetable(ALL_KINDS, lambda: 0).kind_at(1.0) == "camera_ended"

@@ -60,7 +60,6 @@ class ControllerProbe:
         self._cycles: list[int] = []
         self._sources: list[str] = []
         self._last: list[float] = []
-        self._held: list[float] = []
 
     def on_action(self, message: JointTrajectory) -> None:
         stamp_ns = message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec

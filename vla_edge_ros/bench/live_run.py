@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from array import array
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -42,16 +44,29 @@ SETTLE_S = 2.0  # discovery, and messages on their way at the end
 
 
 class Watch:
-    """Keeps what is counted of each record; called by the answering threads."""
+    """Counts what each record says; called by the answering threads, one at a time.
 
-    def __init__(self, progress):
-        self._progress = progress
-        self.rows: list[tuple[float, int, Outcome, ActionSource, float, str]] = []
+    Keeps a number a cycle at most: what is measured here is also whether memory grows.
+    """
+
+    def __init__(self, timetable: Timetable):
+        self._timetable = timetable
+        self.cycles = 0  # from the first action on
+        self.latencies_ms = array("f")  # of fresh actions
+        self.fallbacks: Counter[str] = Counter()  # "trouble that held: outcome -> source"
+        self.errors: Counter[str] = Counter()
 
     def __call__(self, record: CycleRecord) -> None:
-        self.rows.append(
-            (self._progress(), record.cycle, record.outcome, record.source, record.latency_ms, record.error)
-        )
+        if record.outcome is Outcome.STOPPED or (not self.cycles and record.source is not ActionSource.FRESH):
+            return
+        self.cycles += 1
+        if record.source is ActionSource.FRESH:
+            self.latencies_ms.append(record.latency_ms)
+        else:
+            trouble = self._timetable.kind_at(self._timetable.progress())
+            self.fallbacks[f"{trouble}: {record.outcome.value} -> {record.source.value}"] += 1
+        if record.error:
+            self.errors[re.sub(r"[0-9]+", "N", record.error)] += 1
 
 
 class Cameras:
@@ -97,7 +112,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         return (time.monotonic() - start_s) / seconds
 
     timetable = Timetable(SCENARIOS[options.scenario], progress)
-    watch = Watch(progress)
+    watch = Watch(timetable)
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     executor = SingleThreadedExecutor()
     arguments = ["--ros-args", "--params-file", options.config]
@@ -138,7 +153,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         probe.wait(30)
         outside = json.loads(findings.read_text())
     rclpy.try_shutdown()
-    return _findings(options, timetable, watch, cameras.published, frames, metrics, memory, outside)
+    return _findings(options, watch, cameras.published, frames, metrics, memory, outside)
 
 
 def _spin(executor: SingleThreadedExecutor, stop: threading.Event) -> None:
@@ -162,19 +177,11 @@ def _follow_timetable(timetable, cameras, instruction, options) -> list[tuple[fl
     return memory
 
 
-def _findings(options, timetable, watch, published, frames, metrics, memory, outside) -> dict[str, Any]:
-    first = next(i for i, row in enumerate(watch.rows) if row[3] is ActionSource.FRESH)
-    rows = [row for row in watch.rows[first:] if row[1] >= 0]
-    fresh_ms = [row[4] for row in rows if row[3] is ActionSource.FRESH]
-    causes = Counter(
-        f"{timetable.kind_at(share)}: {outcome.value} -> {source.value}"
-        for share, _, outcome, source, _, _ in rows
-        if source is not ActionSource.FRESH
-    )
+def _findings(options, watch, published, frames, metrics, memory, outside) -> dict[str, Any]:
     times_s, resident, gpu = np.array(memory).T
     settled = times_s > min(60.0, times_s[-1] / 4)
     slope = np.polyfit(times_s[settled] / 3600, resident[settled], 1)[0]
-    latency = quantiles(fresh_ms)
+    latency = quantiles(watch.latencies_ms)
     return {
         "scenario": options.scenario,
         "minutes": options.minutes,
@@ -182,8 +189,8 @@ def _findings(options, timetable, watch, published, frames, metrics, memory, out
         "config": Path(options.config).name,
         "parameters": options.parameter,
         "camera_hz": options.rate,
-        "cycles": len(rows),
-        "fresh": len(fresh_ms),
+        "cycles": watch.cycles,
+        "fresh": len(watch.latencies_ms),
         "late_messages": metrics.late_messages,
         "refused": metrics.outcomes.get(Outcome.REFUSED, 0),
         "longest_repeat": metrics.longest_repeat,
@@ -196,8 +203,8 @@ def _findings(options, timetable, watch, published, frames, metrics, memory, out
         "resident_mb_end": float(resident[-1]),
         "resident_mb_an_hour": float(slope),
         "gpu_mb_peak": float(gpu.max()),
-        "fallbacks": dict(sorted(causes.items())),
-        "errors": sorted({row[5] for row in rows if row[5]}),
+        "fallbacks": dict(sorted(watch.fallbacks.items())),
+        "errors": dict(sorted(watch.errors.items())),
         "controller": outside,
     }
 
@@ -217,7 +224,7 @@ def main() -> None:
     row = run(options)
     print(machine())
     print_table([{"what": key, "value": value} for key, value in row.items() if not isinstance(value, dict)])
-    for name in ("fallbacks", "controller"):
+    for name in ("fallbacks", "errors", "controller"):
         print_table([{name: key, "value": value} for key, value in row[name].items()])
     if options.json:
         write_json(options.json, "python -m vla_edge_ros.bench.live_run " + " ".join(sys.argv[1:]), [row])

@@ -50,7 +50,9 @@ class Timetable:
         return any(trouble.kind == kind and trouble.start <= now < trouble.end for trouble in self.troubles)
 
     def kind_at(self, share: float) -> str:
-        """The trouble at that share of the run; ``"none"`` between two."""
+        """The trouble at that share of the run; ``"none"`` between two, ``"camera_ended"`` after the last."""
+        if share >= 1:
+            return "camera_ended"
         for trouble in self.troubles:
             if trouble.start <= share < trouble.end:
                 return trouble.kind
