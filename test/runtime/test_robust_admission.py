@@ -131,6 +131,16 @@ def test_slow_down_of_this_chunk_scales_what_is_left():
     assert admission.must_abort(7.7, ChunkTimes(FULL, 0.3, 7.2))  # half as long again: 28.5 ms to come
 
 
+def test_early_check_is_lenient_by_a_few_percent_and_the_last_one_is_not():
+    """What is cut early on one stage's pace may still fit; before the last step nothing is given away."""
+    admission, step_ms = calibrated(), chunk().decode_ms[0]
+    assert admission.decide(0.3, FULL).admitted
+    limit_ms, rest_ms = 31.5, 7 * step_ms
+    after_prefill = ChunkTimes(FULL, 0.2, 4.8)
+    assert not admission.must_abort(limit_ms - rest_ms + 0.02 * rest_ms, after_prefill)
+    assert admission.must_abort(limit_ms - rest_ms + 0.03 * rest_ms, after_prefill)
+
+
 def test_does_not_flap_when_the_elapsed_time_jitters_about_the_threshold():
     """Fault A26."""
     admission = calibrated()

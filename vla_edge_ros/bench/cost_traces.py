@@ -72,6 +72,7 @@ def synthetic_traces(cycles: int, seed: int = 0) -> list[Trace]:
         ("outliers", 24.0, _many_outliers),
         ("stall_in_last_step", 24.0, _last_step_stalls),
         ("step_change", 18.0, _step_change),
+        ("contention", 22.0, _contention),
     ]
     traces = []
     for number, (name, mean_ms, disturb) in enumerate(makers):
@@ -165,6 +166,14 @@ def _last_step_stalls(factors: Factors, rng: np.random.Generator) -> None:
 def _step_change(factors: Factors, rng: np.random.Generator) -> None:
     """From the middle on every chunk takes 1.5 times as long, which still fits: 27 ms."""
     factors[len(factors) // 2 :] *= 1.5
+
+
+def _contention(factors: Factors, rng: np.random.Generator) -> None:
+    """Bursts of about ten cycles in which another process takes a share, about thirty cycles apart."""
+    busy = False
+    for row in factors:
+        busy = rng.random() < (0.9 if busy else 1 / 30)
+        row *= rng.uniform(1.3, 2.5) if busy else 1.0
 
 
 def _growing_cache(cycles: int, seed: int) -> Trace:

@@ -58,6 +58,12 @@ class Forecast:
                 rest += self.vision_ms
         return rest
 
+    def next_ms(self, so_far: ChunkTimes) -> float:
+        """The stage that runs next."""
+        if so_far.prefill_ms > 0:
+            return self.step_ms
+        return self.prefill_ms if so_far.vision_ms > 0 else self.vision_ms
+
     def slow_down(self, so_far: ChunkTimes) -> float:
         """Measured over forecast of the latest kind of stage; 1 while that is too little of a chunk to tell.
 

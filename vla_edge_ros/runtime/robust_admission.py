@@ -14,6 +14,7 @@ from vla_edge_ros.runtime.cost_model import CostModel
 from vla_edge_ros.runtime.probing import ProbeSchedule, is_usable, probe_must_stop
 from vla_edge_ros.types import ChunkTimes, Decision, Reason
 
+PACE_ERROR = 0.03  # how far off one stage's pace may be; only for stages before which there is another check
 HYSTERESIS = 0.01  # after a refusal the prediction must clear the budget by this share of it
 
 
@@ -69,7 +70,9 @@ class RobustAdmission:
         if not self.model.is_ready or self._probes.running:
             guess_ms = self.model.calibrated_step_ms(so_far.slots_in_use) * slow_down
             return probe_must_stop(self._limit_ms, elapsed_ms, so_far, self.model.steps, guess_ms)
-        rest_ms = self._forecast.rest_ms(so_far) * slow_down
+        rest_ms = self._forecast.rest_ms(so_far)
+        asked_again_ms = rest_ms - self._forecast.next_ms(so_far)
+        rest_ms = (rest_ms - PACE_ERROR * max(0.0, asked_again_ms)) * slow_down
         return not elapsed_ms + rest_ms <= self._limit_ms
 
     def learn(self, times: ChunkTimes) -> None:
