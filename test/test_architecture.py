@@ -86,18 +86,22 @@ def test_module_has_a_docstring_a_licence_and_one_idea(path):
     assert len(text.splitlines()) <= LONGEST_FILE
 
 
-def test_every_module_is_named_by_a_test():
-    """By a test of its own name, or by an import in a test that covers a family of modules."""
+def test_every_module_is_tested_by_name_or_through_its_user():
+    """A test of its own name, an import in a test, or an import in a module that has one of these."""
     tests = [path for path in (ROOT / "test").rglob("*.py") if path != Path(__file__).resolve()]
-    text = "\n".join(path.read_text() for path in tests)
-    missing = []
-    for path in MODULES:
-        name = path.relative_to(PACKAGE).with_suffix("")
-        if path.name == "__init__.py" or (ROOT / "test" / name.parent / f"test_{name.name}.py").exists():
-            continue
+    in_tests = "\n".join(path.read_text() for path in tests)
+
+    def named_in(text: str, name: Path) -> bool:
         package, module = ".".join(("vla_edge_ros", *name.parts[:-1])), name.name
-        if f"{package}.{module}" not in text and not re.search(
-            rf"from {package} import .*\b{module}\b", text
-        ):
-            missing.append(str(name))
-    assert missing == []
+        return f"{package}.{module}" in text or bool(
+            re.search(rf"from {package} import [^\n]*\b{module}\b", text)
+        )
+
+    modules = {path.relative_to(PACKAGE).with_suffix(""): path for path in MODULES if path.stem != "__init__"}
+    direct = {
+        name
+        for name in modules
+        if (ROOT / "test" / name.parent / f"test_{name.name}.py").exists() or named_in(in_tests, name)
+    }
+    users = "\n".join(modules[name].read_text() for name in direct)
+    assert [str(name) for name in modules if name not in direct and not named_in(users, name)] == []

@@ -271,6 +271,7 @@ class RecordingConfig:
     """What is kept of a run on disk."""
 
     path: str = param("", "folder for one row a cycle (vla_edge_ros.recording.summary reads it); empty: off")
+    topics: bool = param(True, "with a path: also the topics action, status and diagnostics as a bag (MCAP)")
 
     def __post_init__(self) -> None:
         check_fields("recording", self)

@@ -4,7 +4,9 @@
 // `last_claimed_` is the highest cycle that somebody has claimed. To claim a cycle is to raise it to that
 // cycle by compare-and-swap: it only ever rises, so every cycle has at most one owner, and a result that comes
 // after its cycle, or after a later one, was answered is refused. The watching thread claims each cycle whose
-// deadline has passed, in order; in a long stall it therefore returns once a period.
+// deadline has passed, in order; in a long stall of the other thread it therefore returns once a period. A
+// watching thread that was itself held up for periods (a suspended process) claims the newest overdue cycle
+// only: nobody can follow a burst of actions for times gone by.
 #pragma once
 
 #include <atomic>
@@ -73,12 +75,18 @@ class DeadlineWatchdog {
         changed_.wait(lock);
         continue;
       }
-      const std::int64_t cycle = last + 1;
+      std::int64_t cycle = last + 1;
       const auto deadline = deadline_of(cycle);
-      if (std::chrono::steady_clock::now() < deadline) {
+      const auto now = std::chrono::steady_clock::now();
+      if (now < deadline) {
         changed_.wait_until(lock, deadline);
-      } else if (last_claimed_.compare_exchange_strong(last, cycle, std::memory_order_acq_rel)) {
+        continue;
+      }
+      const std::int64_t periods_late = std::chrono::nanoseconds(now - deadline).count() / period_ns_;
+      if (periods_late > kMaxCatchUp) cycle += periods_late;
+      if (last_claimed_.compare_exchange_strong(last, cycle, std::memory_order_acq_rel)) {
         claimed_by_watchdog_.fetch_add(1, std::memory_order_relaxed);
+        never_claimed_.fetch_add(cycle - last - 1, std::memory_order_relaxed);
         return cycle;
       }
     }
@@ -93,6 +101,7 @@ class DeadlineWatchdog {
  private:
   // Above every cycle, so that a disarmed watchdog refuses claims without a second variable to race with.
   static constexpr std::int64_t kDisarmed = std::numeric_limits<std::int64_t>::max();
+  static constexpr std::int64_t kMaxCatchUp = 1;  // periods late for which every cycle is still answered
 
   std::chrono::steady_clock::time_point deadline_of(std::int64_t cycle) const {
     const std::int64_t ns = first_deadline_ns_ + (cycle - first_cycle_) * period_ns_;

@@ -113,7 +113,7 @@ class Claims:
     """Claims as the native watchdog does; ``take`` is the watchdog's own claim."""
 
     def __init__(self):
-        self.next_cycle = 0
+        self.next_cycle = 1
 
     def claim(self, cycle: int) -> bool:
         if cycle < self.next_cycle:
@@ -181,7 +181,7 @@ def rig(tiny_config):
         cache.set_prompt(5)
         ladder = FallbackLadder(config.fallback, config.action)
         metrics = RunMetrics(config.timing.deadline_ms)
-        answers = CycleAnswers(claims, ladder, sink, metrics, clock, clock)
+        answers = CycleAnswers(claims, ladder, sink, metrics, clock, 33 * NS_PER_MS, clock)
         answers.open()
         loop = ControlLoop(
             config,

@@ -24,6 +24,25 @@ def test_watchdog_answer_is_late_and_follows_the_ladder(rig):
     assert record.repeat_streak == 1
 
 
+def test_a_cycle_that_both_threads_slept_through_is_answered_before_the_next(rig):
+    rig.cycle()
+    rig.number += 1  # nobody woke for cycle 2
+    rig.cycle()
+    assert [(r.cycle, r.outcome) for r in rig.sink.records] == [
+        (1, Outcome.ACTED),
+        (2, Outcome.LATE),
+        (3, Outcome.ACTED),
+    ]
+    assert rig.metrics.snapshot().late_messages == 1
+
+
+def test_no_burst_for_cycles_further_back(rig):
+    rig.cycle()
+    rig.number += 10
+    rig.cycle()
+    assert [r.cycle for r in rig.sink.records] == [1, 11, 12]
+
+
 def test_finish_is_the_last_message_and_nothing_follows_it(rig):
     rig.cycle()
     rig.answers.finish()
@@ -65,7 +84,7 @@ def test_two_threads_racing_for_cycles_answer_each_exactly_once(rig):
 
     claims = LockedClaims()
     ladder = FallbackLadder(FallbackConfig(), ActionConfig())
-    answers = CycleAnswers(claims, ladder, sink, RunMetrics(33.0), lambda: 0)
+    answers = CycleAnswers(claims, ladder, sink, RunMetrics(33.0), lambda: 0, 33_000_000)
     answers.open()
     barrier = threading.Barrier(2)
 

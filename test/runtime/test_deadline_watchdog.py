@@ -75,6 +75,22 @@ def test_a_stall_gives_every_periods_cycle_in_order_and_none_early():
         assert time.monotonic_ns() >= first_deadline + (expected - 3) * period
 
 
+def test_a_watchdog_held_up_for_periods_answers_the_newest_overdue_cycle_and_counts_the_rest():
+    """Fault A10: no burst after a suspended process."""
+    period = 1000 * MS
+    watchdog = armed(cycle=1, deadline_ns=time.monotonic_ns() - 10 * period - period // 2, period_ns=period)
+    assert watchdog.wait() == 11
+    assert (watchdog.claimed_by_watchdog, watchdog.never_claimed) == (1, 10)
+    assert watchdog.claim(12)
+
+
+def test_a_watchdog_one_period_late_still_answers_every_cycle():
+    period = 1000 * MS
+    watchdog = armed(cycle=1, deadline_ns=time.monotonic_ns() - period - period // 2, period_ns=period)
+    assert [watchdog.wait(), watchdog.wait()] == [1, 2]
+    assert watchdog.never_claimed == 0
+
+
 def test_a_claimed_cycle_is_passed_over():
     period = 10 * MS
     first_deadline = time.monotonic_ns() + period

@@ -9,8 +9,8 @@ from vla_edge_ros.runtime.metrics import Quantiles, RunMetrics
 from vla_edge_ros.types import ActionSource, CycleRecord, Decision, Outcome, Reason
 
 
-def record(outcome=Outcome.ACTED, source=ActionSource.FRESH, **fields) -> CycleRecord:
-    return CycleRecord(1, outcome, source=source, **fields)
+def record(outcome=Outcome.ACTED, source=ActionSource.FRESH, cycle=1, **fields) -> CycleRecord:
+    return CycleRecord(cycle, outcome, source=source, **fields)
 
 
 def test_counts_by_outcome_source_and_reason():
@@ -29,6 +29,15 @@ def test_counts_by_outcome_source_and_reason():
     assert seen.longest_repeat == 2 and seen.skipped_cycles == 3
     assert (seen.window_repeats, seen.window_zeros) == (1, 1)
     assert seen.latency_ms.max == 30 and seen.last.outcome is Outcome.NO_FRAME_YET
+
+
+def test_unanswered_cycles_are_gaps_that_nobody_fills():
+    metrics = RunMetrics(33.0)
+    seen = []
+    for cycle in (5, 6, 9, 8, 10):  # 7 is never answered, 8 was claimed before 9 and published after it
+        metrics.add(record(cycle=cycle), 1)
+        seen.append(metrics.snapshot().unanswered_cycles)
+    assert seen == [0, 0, 2, 1, 1]
 
 
 def test_window_forgets_and_totals_do_not():

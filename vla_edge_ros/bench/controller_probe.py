@@ -74,7 +74,9 @@ class ControllerProbe:
         self._sources.append(values["source"])
 
     def findings(self) -> Findings:
-        cycles = [cycle for cycle in self._cycles if cycle >= 0]  # -1: the zero motion at the end of a run
+        first = next((i for i, source in enumerate(self._sources) if source != "none"), len(self._sources))
+        # -1 is the zero motion at the end of a run, which answers no cycle.
+        cycles = [cycle for cycle in self._cycles[first:] if cycle >= 0]
         seen = set(cycles)
         expected = range(min(seen), max(seen) + 1) if seen else range(0)
         gaps = quantiles(np.diff(self._arrivals_ns) / 1e6)

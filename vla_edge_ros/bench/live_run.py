@@ -192,6 +192,7 @@ def _findings(options, watch, published, frames, metrics, memory, outside) -> di
         "cycles": watch.cycles,
         "fresh": len(watch.latencies_ms),
         "late_messages": metrics.late_messages,
+        "unanswered_cycles": metrics.unanswered_cycles,
         "refused": metrics.outcomes.get(Outcome.REFUSED, 0),
         "longest_repeat": metrics.longest_repeat,
         "latency_ms_median": latency["median"],

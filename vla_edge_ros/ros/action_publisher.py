@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.duration import Duration
-from rclpy.lifecycle import LifecycleNode
+from rclpy.lifecycle import LifecycleNode, LifecyclePublisher
 from trajectory_msgs.msg import JointTrajectory
 
 from vla_edge_ros.config import VlaConfig
@@ -22,7 +23,8 @@ class ActionPublisher:
     """Publishes on the relative topics ``action`` and ``status``, while the node is active.
 
     ``publish`` is called by the reasoning or the watchdog thread, never by both at once; the counters are
-    written there and read by the diagnostics, where being one cycle old does no harm.
+    written there and read by the diagnostics, where being one cycle old does no harm. ``on_message`` is shown
+    what was published.
     """
 
     def __init__(
@@ -37,6 +39,12 @@ class ActionPublisher:
         self._status = lifecycle_publisher(node, DiagnosticArray, "status", status_qos(), on_mismatch)
         self.slots_in_use = 0
         self.evictions = 0
+        self.on_message: Callable[[str, Any], None] = lambda topic, message: None
+
+    @property
+    def topics(self) -> dict[str, type]:
+        """Full names and message classes."""
+        return {self._action.topic_name: JointTrajectory, self._status.topic_name: DiagnosticArray}
 
     @property
     def topic(self) -> str:
@@ -46,10 +54,14 @@ class ActionPublisher:
     def publish(self, record: CycleRecord) -> None:
         """Send the action, where there is one, then the status."""
         if record.action is not None:
-            self._action.publish(to_trajectory(record.action, self._config))
-        self._status.publish(to_status(record, self._node.get_name(), self._now_ns()))
+            self._send(self._action, to_trajectory(record.action, self._config))
+        self._send(self._status, to_status(record, self._node.get_name(), self._now_ns()))
         self.slots_in_use = record.slots_in_use or self.slots_in_use
         self.evictions += record.evicted_sequence is not None
+
+    def _send(self, publisher: LifecyclePublisher, message: Any) -> None:
+        publisher.publish(message)
+        self.on_message(publisher.topic_name, message)
 
     def wait_delivered(self) -> None:
         """Wait until reliable subscribers have the last action (zero motion), for a moment at most."""

@@ -111,6 +111,7 @@ def _deadline_values(metrics: MetricsSnapshot, deadline_ms: float) -> dict[str, 
         "late_messages": metrics.late_messages,
         "dropped_results": metrics.dropped_results,
         "skipped_cycles": metrics.skipped_cycles,
+        "unanswered_cycles": metrics.unanswered_cycles,
     }
 
 

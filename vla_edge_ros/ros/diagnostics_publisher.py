@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.clock import Clock, ClockType
@@ -13,6 +14,7 @@ from rclpy.node import Node
 from vla_edge_ros.ros.diagnostics import levels
 from vla_edge_ros.ros.qos import status_qos
 
+TOPIC = "/diagnostics"
 CHECK_S = 0.1
 PUBLISH_EVERY_S = 1.0
 
@@ -23,7 +25,8 @@ class DiagnosticsPublisher:
     def __init__(self, node: Node, gather: Callable[[], Sequence[DiagnosticStatus]]):
         self._node = node
         self._gather = gather
-        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", status_qos())
+        self._publisher = node.create_publisher(DiagnosticArray, TOPIC, status_qos())
+        self.on_message: Callable[[str, Any], None] = lambda topic, message: None
         self._levels: tuple[bytes, ...] = ()
         self._due_s = 0.0
         # Steady: with use_sim_time and no /clock, a timer on ROS time never fires, and must say so here.
@@ -40,3 +43,4 @@ class DiagnosticsPublisher:
         array = DiagnosticArray(status=list(statuses))
         array.header.stamp = self._node.get_clock().now().to_msg()
         self._publisher.publish(array)
+        self.on_message(TOPIC, array)

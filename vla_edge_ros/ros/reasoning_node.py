@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
@@ -24,9 +24,9 @@ from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Engine
 from vla_edge_ros.engines.load import load_engine
 from vla_edge_ros.errors import VlaEdgeError
-from vla_edge_ros.recording.cycle_recorder import CycleRecorder
 from vla_edge_ros.ros.action_publisher import ActionPublisher
 from vla_edge_ros.ros.diagnostics import diagnose
+from vla_edge_ros.ros.diagnostics_publisher import TOPIC as DIAGNOSTICS_TOPIC
 from vla_edge_ros.ros.diagnostics_publisher import DiagnosticsPublisher
 from vla_edge_ros.ros.faults import FaultLog
 from vla_edge_ros.ros.frame_input import FrameInput
@@ -34,6 +34,7 @@ from vla_edge_ros.ros.health import ActionHealth
 from vla_edge_ros.ros.health_watch import HealthWatch
 from vla_edge_ros.ros.parameters import NodeConfig, ParameterGate, declare, read
 from vla_edge_ros.ros.qos import OnMismatch, image_qos, instruction_qos, subscribe
+from vla_edge_ros.ros.run_recorder import RunRecorder
 from vla_edge_ros.ros.run_report import FrameCounts
 from vla_edge_ros.ros.spin import run_nodes
 from vla_edge_ros.ros.stamps import StampRules
@@ -62,7 +63,7 @@ class ReasoningNode(LifecycleNode):
         self._created_s = time.monotonic()
         self._make_engine = make_engine
         self._observers = tuple(observers)
-        self._recorder: CycleRecorder | None = None
+        self._recorder: RunRecorder | None = None
         self._is_active = False
         self._reasoner: Reasoner | None = None
         self._actions: ActionPublisher | None = None
@@ -147,11 +148,13 @@ class ReasoningNode(LifecycleNode):
         self._config = config = read(self, VlaConfig)
         self._actions = ActionPublisher(self, config, self._now_ns, self._health.note_action_mismatch)
         engine = self._make_engine(config)
-        sink = ObservedSink(self._actions, (*self._observers, *self._open_recorder(config)))
+        recorder = self._open_recorder(config, self._actions)
+        sink = ObservedSink(self._actions, (*self._observers, recorder.record))
         self._reasoner = Reasoner(config, engine, sink, self._now_ns, self._faults.report)
         self._metrics = self._reasoner.metrics
         self._reasoner.warm_up()
         self._memory, self._engine_name = engine.memory(), engine.name
+        recorder.note_memory(self._memory)
         stamps = StampRules(self._node_config.max_stamp_lead_ms)
         self._input = FrameInput(
             self._reasoner.slot, config.frame, stamps, self._now_ns, self.get_logger().warning
@@ -168,13 +171,13 @@ class ReasoningNode(LifecycleNode):
             f"{config.cache.capacity_slots} slots, eviction {config.cache.eviction}"
         )
 
-    def _open_recorder(self, config: VlaConfig) -> Sequence[Callable[[CycleRecord], None]]:
-        """The observer that writes a run's rows, where they are asked for."""
-        if not config.recording.path:
-            return ()
-        self._recorder = CycleRecorder(config.recording.path, config)
-        self.get_logger().info(f"recording cycles to {self._recorder.folder}")
-        return (self._recorder.record,)
+    def _open_recorder(self, config: VlaConfig, actions: ActionPublisher) -> RunRecorder:
+        topics = {**actions.topics, DIAGNOSTICS_TOPIC: DiagnosticArray}
+        self._recorder = recorder = RunRecorder(config, topics, self._now_ns)
+        actions.on_message = self._diagnostics.on_message = recorder.message
+        if recorder.folder:
+            self.get_logger().info(f"recording the run to {recorder.folder}")
+        return recorder
 
     def _activate(self) -> None:
         assert self._actions is not None and self._reasoner is not None
@@ -210,7 +213,10 @@ class ReasoningNode(LifecycleNode):
             self._reasoner.close()
         if self._actions is not None:
             self._actions.destroy()
-        self._reasoner = self._actions = None
+        if self._recorder is not None:
+            self._diagnostics.on_message = lambda topic, message: None
+            self._recorder.close()
+        self._reasoner = self._actions = self._recorder = None
 
     # Callbacks
 

@@ -56,7 +56,7 @@ def summary(metrics: MetricsSnapshot, frames: FrameCounts, published: int) -> st
             f" {frames.overwritten} overwritten unread, {frames.used} used",
             f"cycles    {metrics.cycles}: {outcomes or 'none'}",
             f"actions   {100 * fresh / cycles:.2f} % fresh, longest repeat {metrics.longest_repeat},"
-            f" late messages {metrics.late_messages}",
+            f" late messages {metrics.late_messages}, periods without a message {metrics.unanswered_cycles}",
             f"deadline  {metrics.deadline_misses} misses ({100 * metrics.deadline_misses / cycles:.2f} %)",
             f"latency   p50 {latency.p50:.2f}  p95 {latency.p95:.2f}  p99 {latency.p99:.2f}"
             f"  max {latency.max:.2f} ms, of the last {metrics.window_cycles} cycles",

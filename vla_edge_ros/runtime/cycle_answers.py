@@ -35,6 +35,7 @@ class CycleAnswers:
         sink: ActionSink,
         metrics: RunMetrics,
         frame_time_ns: Callable[[], int],
+        period_ns: int,
         steady_ns: Callable[[], int] = time.monotonic_ns,
     ):
         self._claims = claims
@@ -42,6 +43,7 @@ class CycleAnswers:
         self._sink = sink
         self._metrics = metrics
         self._frame_time_ns = frame_time_ns
+        self._period_ns = period_ns
         self._steady_ns = steady_ns
         self._lock = threading.Lock()
         self._open = False
@@ -55,7 +57,7 @@ class CycleAnswers:
     def act(self, record: CycleRecord, action: Action, scheduled_ns: int) -> CycleRecord | None:
         """Publish a fresh action; None where the watchdog was first: the result is dropped."""
         with self._lock:
-            if not self._may_answer(record.cycle):
+            if not self._may_answer(record.cycle, scheduled_ns):
                 self._metrics.count_dropped_result()
                 return None
             self._ladder.acted(action)
@@ -64,7 +66,7 @@ class CycleAnswers:
     def fall_back(self, record: CycleRecord, scheduled_ns: int) -> CycleRecord | None:
         """Publish the ladder's answer to ``record.outcome``; None where the watchdog was first."""
         with self._lock:
-            if not self._may_answer(record.cycle):
+            if not self._may_answer(record.cycle, scheduled_ns):
                 return None
             return self._publish(record, *self._ladder.answer(self._frame_time_ns()), scheduled_ns)
 
@@ -73,8 +75,7 @@ class CycleAnswers:
         with self._lock:
             if not self._open:
                 return None
-            record = CycleRecord(cycle, Outcome.LATE)
-            return self._publish(record, *self._ladder.answer(self._frame_time_ns()), scheduled_ns)
+            return self._publish_late(cycle, scheduled_ns)
 
     def finish(self) -> None:
         """End the run: publish zero motion, the last message, whatever thread still computes."""
@@ -88,8 +89,19 @@ class CycleAnswers:
                     CycleRecord(cycle=-1, outcome=Outcome.STOPPED, source=ActionSource.ZERO, action=action)
                 )
 
-    def _may_answer(self, cycle: int) -> bool:
-        return self._open and self._claims.claim(cycle)
+    def _may_answer(self, cycle: int, scheduled_ns: int) -> bool:
+        if not self._open:
+            return False
+        # Where both threads slept through the cycle before, it is answered first: a period without a message
+        # must not come from who woke up earlier. Older ones are gone, see the watchdog.
+        if self._claims.claim(cycle - 1):
+            self._publish_late(cycle - 1, scheduled_ns - self._period_ns)
+        return self._claims.claim(cycle)
+
+    def _publish_late(self, cycle: int, scheduled_ns: int) -> CycleRecord:
+        return self._publish(
+            CycleRecord(cycle, Outcome.LATE), *self._ladder.answer(self._frame_time_ns()), scheduled_ns
+        )
 
     def _publish(
         self, record: CycleRecord, source: ActionSource, action: Action | None, scheduled_ns: int

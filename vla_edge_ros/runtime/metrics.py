@@ -45,6 +45,7 @@ class MetricsSnapshot:
     late_messages: int  # messages whose publish ended after the deadline
     dropped_results: int  # finished chunks that the watchdog had answered for
     skipped_cycles: int  # grid points the reasoning thread slept through; the watchdog answered for them
+    unanswered_cycles: int  # no message: the whole process slept through them
     longest_repeat: int
     window_cycles: int
     window_deadline_misses: int
@@ -77,6 +78,8 @@ class RunMetrics:
             self._late_messages = 0
             self._dropped_results = 0
             self._skipped = 0
+            self._unanswered = 0
+            self._newest_cycle: int | None = None
             self._longest_repeat = 0
             self._last: CycleRecord | None = None
 
@@ -95,7 +98,14 @@ class RunMetrics:
             if record.source is ActionSource.REPEAT:
                 self._longest_repeat = max(self._longest_repeat, record.repeat_streak)
             self._skipped += record.skipped_cycles
+            self._count_unanswered(record.cycle)
             self._last = record
+
+    def _count_unanswered(self, cycle: int) -> None:
+        """By the gaps in what was answered; a thread held up after its claim fills its gap later."""
+        newest = cycle - 1 if self._newest_cycle is None else self._newest_cycle
+        self._unanswered += cycle - newest - 1 if cycle > newest else -1
+        self._newest_cycle = max(newest, cycle)
 
     def count_dropped_result(self) -> None:
         with self._lock:
@@ -113,6 +123,7 @@ class RunMetrics:
                 "late_messages": self._late_messages,
                 "dropped_results": self._dropped_results,
                 "skipped_cycles": self._skipped,
+                "unanswered_cycles": self._unanswered,
                 "longest_repeat": self._longest_repeat,
                 "last": self._last,
             }

@@ -84,7 +84,9 @@ class Reasoner:
         self._watchdog = DeadlineWatchdog(self._period_ns)
         self._admission = make_admission(timing, config.admission)
         self._ladder = FallbackLadder(config.fallback, config.action)
-        self._answers = CycleAnswers(self._watchdog, self._ladder, sink, self.metrics, frame_time_ns)
+        self._answers = CycleAnswers(
+            self._watchdog, self._ladder, sink, self.metrics, frame_time_ns, self._period_ns
+        )
         self._loop = ControlLoop(
             config,
             slot=self.slot,

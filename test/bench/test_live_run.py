@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole graph on real footage and bags, watched by a controller in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vla_edge_ros.bench.trouble import ALL_KINDS, Timetable
+from vla_edge_ros.types import ActionSource, CycleRecord, Outcome
+
+pytestmark = pytest.mark.ros
+ROOT = Path(__file__).resolve().parents[2]
+
+SOURCES = (
+    "clips/bridge_close_cabinet.mp4",
+    "clips/udacity_solidWhiteRight.mp4",
+    "bags/rerun_rosbag2_2025_09_10-13_03_56_0.mcap",
+    "bags/ait_images",
+    "bags/made_bridge_sweep_compressed_mcap",
+    "bags/made_bridge_sweep_compressed_sqlite3",
+    "bags/made_bridge_cabinet_raw_sqlite3",
+)
+
+
+def live_run(tmp_path: Path, *arguments: str) -> dict:
+    result = tmp_path / "run.json"
+    command = [sys.executable, "-m", "vla_edge_ros.bench.live_run", *arguments, "--json", str(result)]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-4000:]
+    return json.loads(result.read_text())["rows"][0]
+
+
+def assert_every_cycle_answered(row: dict) -> None:
+    seen = row["controller"]
+    assert seen["cycles"] > 30 and seen["actions"] == seen["cycles"] + 1  # the zero motion at the end
+    for fault in ("cycles_twice", "actions_missing", "stamps_back"):
+        assert seen[fault] == 0, seen
+    # A machine that suspends the whole process for periods leaves them unanswered, and the node says so.
+    assert seen["cycles_missing"] == row["unanswered_cycles"]
+    assert seen["last_is_zero_motion"]
+    used = row["frames_written"] - row["frames_overwritten"]
+    assert row["fresh"] <= used <= row["frames_published"]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_controller_gets_every_cycles_action_from_real_footage(source, data_dir, tmp_path):
+    row = live_run(tmp_path, "--minutes", "0.05", "--source", str(data_dir / source))
+    assert_every_cycle_answered(row)
+    assert row["frames_refused"] == 0
+
+
+@pytest.mark.slow
+def test_every_period_is_answered_in_trouble_of_every_kind(tmp_path):
+    """Slow engine, stall, slow and dead camera, garbage, new instructions: each explains its fallbacks."""
+    row = live_run(tmp_path, "--minutes", "0.5", "--scenario", "trouble")
+    assert_every_cycle_answered(row)
+    fallbacks = row["fallbacks"]
+    assert fallbacks.get("camera_stopped: stale_frame -> zero", 0) > 0
+    assert any(name.startswith("stall_500_ms: late") for name in fallbacks)
+    assert any(name.startswith("embedding_not_finite: engine_error") for name in fallbacks)
+    assert list(row["errors"]) == ["frame N: its embedding is not finite; expected finite numbers"]
+
+
+def test_watch_counts_from_the_first_action_and_names_the_trouble():
+    from vla_edge_ros.bench.live_run import Watch
+
+    watch = Watch(Timetable(ALL_KINDS, lambda: 0.47))
+    watch(CycleRecord(1, Outcome.NO_FRAME_YET))
+    watch(CycleRecord(2, Outcome.ACTED, source=ActionSource.FRESH, latency_ms=3.0))
+    watch(CycleRecord(3, Outcome.STALE_FRAME, source=ActionSource.ZERO, error="frame 12 is bad"))
+    watch(CycleRecord(-1, Outcome.STOPPED, source=ActionSource.ZERO))
+    assert watch.cycles == 2 and watch.latencies_ms.tolist() == [3.0]
+    assert watch.fallbacks == {"camera_stopped: stale_frame -> zero": 1}
+    assert watch.errors == {"frame N is bad": 1}

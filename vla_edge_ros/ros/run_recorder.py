@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run on disk: one row a cycle, and the node's own topics as a bag beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.serialization import serialize_message
+from trajectory_msgs.msg import JointTrajectory
+
+from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.recording.cycle_recorder import CycleRecorder
+from vla_edge_ros.recording.mcap_writer import McapWriter
+from vla_edge_ros.types import CycleRecord, MemoryReport
+
+TYPES = {
+    JointTrajectory: "trajectory_msgs/msg/JointTrajectory",
+    DiagnosticArray: "diagnostic_msgs/msg/DiagnosticArray",
+}
+
+
+class RunRecorder:
+    """Takes cycles and messages from any thread, never waits for the disk; without a path it drops them.
+
+    ``topics``: full names of the topics to record, and their message classes.
+    """
+
+    def __init__(self, config: VlaConfig, topics: dict[str, type], now_ns: Callable[[], int]):
+        self._now_ns = now_ns
+        self._topics = topics
+        self._cycles: CycleRecorder | None = None
+        self._bag: McapWriter | None = None
+        if not config.recording.path:
+            return
+        self._cycles = CycleRecorder(config.recording.path, config)
+        if config.recording.topics:
+            names = {topic: TYPES[message_type] for topic, message_type in topics.items()}
+            self._bag = McapWriter(self._cycles.folder / "topics", names)
+
+    @property
+    def folder(self) -> str:
+        """Where the run is; empty where nothing is recorded."""
+        return str(self._cycles.folder) if self._cycles else ""
+
+    @property
+    def dropped(self) -> int:
+        """Rows and messages that did not reach the disk."""
+        return sum(part.dropped for part in (self._cycles, self._bag) if part)
+
+    def record(self, cycle: CycleRecord) -> None:
+        """Queue one row."""
+        if self._cycles:
+            self._cycles.record(cycle)
+
+    def message(self, topic: str, message: Any) -> None:
+        """Queue a message that was published on ``topic``; others than the announced ones are left out."""
+        if self._bag and topic in self._topics:
+            self._bag.record(topic, self._now_ns(), serialize_message(message))
+
+    def note_memory(self, report: MemoryReport) -> None:
+        """Keep the engine's memory report with the run."""
+        if self._cycles:
+            self._cycles.note_memory(report)
+
+    def close(self) -> None:
+        """Write what waits; safe to call twice."""
+        for part in (self._cycles, self._bag):
+            if part:
+                part.close()
