@@ -2,6 +2,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -96,3 +99,29 @@ def test_a_file_without_permission_is_one_clear_error(tmp_path):
     (tmp_path / "secret.mp4").chmod(0)
     with pytest.raises(SourceError, match="Permission denied"):
         open_source(str(tmp_path / "secret.mp4"))
+
+
+@pytest.mark.parametrize(
+    ("library", "name"), [("av", "clip.mp4"), ("rosbags", "bag.mcap"), ("PIL", "pictures")]
+)
+def test_a_missing_library_is_named_with_the_source_that_needs_it(library, name, tmp_path):
+    """In an interpreter where the library cannot be imported; the synthetic scene needs none of them."""
+    path = tmp_path / name
+    if path.suffix:
+        path.write_bytes(b"\x89MCAP0\r\n" if path.suffix == ".mcap" else b"not empty")
+    else:
+        path.mkdir()
+    program = (
+        "import sys\n"
+        f"sys.modules[{library!r}] = None\n"
+        "from vla_edge_ros.errors import SourceError\n"
+        "from vla_edge_ros.replay.open_source import open_source\n"
+        "open_source('synthetic')\n"
+        f"try: open_source({str(path)!r})\n"
+        "except SourceError as error: print(error)\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=60
+    )
+    assert f"{path} needs the Python package {library}" in ran.stdout, ran.stdout + ran.stderr

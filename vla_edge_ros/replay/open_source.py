@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from vla_edge_ros.errors import SourceError
-from vla_edge_ros.replay.bag import BagSource
-from vla_edge_ros.replay.bag_files import storage_files
 from vla_edge_ros.replay.base import FrameSource
-from vla_edge_ros.replay.image_folder import ImageFolderSource
 from vla_edge_ros.replay.synthetic import SyntheticScene
-from vla_edge_ros.replay.video import VideoSource
+
+STORAGE_SUFFIXES = (".mcap", ".db3")
 
 _BAG_MAGIC = (b"\x89MCAP0\r\n", b"SQLite format 3\0")
 _ROS1_MAGIC = b"#ROSBAG"
@@ -44,9 +44,9 @@ def _choose(uri: str, rate_hz: float, bag_topic: str) -> FrameSource:
         if not path.exists():
             raise SourceError(f"source {uri} does not exist (looked for {path.absolute()})")
         if path.is_dir():
-            if (path / "metadata.yaml").exists() or storage_files(path):
-                return BagSource(path, bag_topic)
-            return ImageFolderSource(path, rate_hz)
+            if _is_bag_folder(path):
+                return _source("bag", "BagSource", path, bag_topic)
+            return _source("image_folder", "ImageFolderSource", path, rate_hz)
         return _choose_file(path, bag_topic)
     except OSError as error:
         raise SourceError(f"source {uri} cannot be read: {error.strerror or error}") from None
@@ -61,6 +61,21 @@ def _choose_file(path: Path, bag_topic: str) -> FrameSource:
         raise SourceError(f"source {path} is empty (0 bytes)")
     if head.startswith(_ROS1_MAGIC):
         raise SourceError(f"source {path} is a ROS 1 bag; rosbags-convert makes a rosbag2 of it")
-    if head.startswith(_BAG_MAGIC) or path.suffix in (".mcap", ".db3"):
-        return BagSource(path, bag_topic)
-    return VideoSource(path)
+    if head.startswith(_BAG_MAGIC) or path.suffix in STORAGE_SUFFIXES:
+        return _source("bag", "BagSource", path, bag_topic)
+    return _source("video", "VideoSource", path)
+
+
+def _is_bag_folder(path: Path) -> bool:
+    return (path / "metadata.yaml").exists() or any(
+        child.suffix in STORAGE_SUFFIXES for child in path.iterdir()
+    )
+
+
+def _source(module: str, name: str, path: Path, *arguments: Any) -> FrameSource:
+    """Make a source whose library is imported only now: a robot with a camera needs none of them."""
+    try:
+        made = getattr(import_module(f"vla_edge_ros.replay.{module}"), name)
+    except ImportError as error:
+        raise SourceError(f"source {path} needs the Python package {error.name}, which is missing") from None
+    return made(path, *arguments)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.serialization import serialize_message
@@ -12,8 +12,10 @@ from trajectory_msgs.msg import JointTrajectory
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.recording.cycle_recorder import CycleRecorder
-from vla_edge_ros.recording.mcap_writer import McapWriter
 from vla_edge_ros.types import CycleRecord, MemoryReport
+
+if TYPE_CHECKING:
+    from vla_edge_ros.recording.mcap_writer import McapWriter
 
 TYPES = {
     JointTrajectory: "trajectory_msgs/msg/JointTrajectory",
@@ -36,6 +38,9 @@ class RunRecorder:
             return
         self._cycles = CycleRecorder(config.recording.path, config)
         if config.recording.topics:
+            # Imported only here: it brings the bag library, which a node that records nothing does not need.
+            from vla_edge_ros.recording.mcap_writer import McapWriter
+
             names = {topic: TYPES[message_type] for topic, message_type in topics.items()}
             self._bag = McapWriter(self._cycles.folder / "topics", names)
 
