@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -49,3 +50,10 @@ def test_table_aligns_columns_and_leaves_missing_cells_empty(capsys):
     assert header.split() == ["what", "ns", "drops"]
     assert first.index("12") + 2 == second.index("1234") + 4 == header.index("ns") + 2
     assert second.endswith("3")
+
+
+def test_commit_is_that_of_the_checkout_unless_named(monkeypatch):
+    monkeypatch.setenv("VLA_EDGE_COMMIT", "abc")
+    assert report.commit() == "abc"
+    monkeypatch.delenv("VLA_EDGE_COMMIT")
+    assert re.fullmatch(r"[0-9a-f]{12}\+?|unknown", report.commit())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How every benchmark reports: the machine, the command, rows of numbers; a table and a JSON file.
+"""How every benchmark reports: machine, commit, command, rows of numbers; a table and a JSON file.
 
 A row is a flat dict; a number's unit is in its key (``write_ns_p99``). The same rows go to both outputs.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,22 @@ def machine() -> dict[str, Any]:
     }
 
 
+def commit() -> str:
+    """What was measured: ``$VLA_EDGE_COMMIT``, else the checkout, with ``+`` where it is changed."""
+    if named := os.environ.get("VLA_EDGE_COMMIT"):
+        return named
+
+    def git(*arguments: str) -> str:
+        root = Path(__file__).resolve().parents[2]
+        ran = subprocess.run(["git", "-C", root, *arguments], capture_output=True, text=True, check=True)
+        return ran.stdout.strip()
+
+    try:
+        return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "-uno") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
 def quantiles(samples: ArrayLike) -> dict[str, float]:
     """Median, 99th percentile (a sample, not interpolated) and maximum of ``samples`` ``[n]``, n > 0."""
     values = np.asarray(samples, dtype=np.float64)
@@ -42,8 +59,13 @@ def quantiles(samples: ArrayLike) -> dict[str, float]:
 
 
 def write_json(path: str | Path, command: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write ``{"command", "machine", "rows"}``; not-finite numbers are refused, JSON has none."""
-    document = {"command": command, "machine": machine(), "rows": [dict(row) for row in rows]}
+    """Write ``{"command", "commit", "machine", "rows"}``; not-finite numbers are refused, JSON has none."""
+    document = {
+        "command": command,
+        "commit": commit(),
+        "machine": machine(),
+        "rows": [dict(row) for row in rows],
+    }
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
