@@ -28,6 +28,22 @@ __device__ __forceinline__ uint32 pack_bf16(float low, float high) {
 
 __device__ __forceinline__ uint16 float_to_bf16(float value) { return (uint16)pack_bf16(value, 0.0f); }
 
+// Two floats as a bfloat16 pair, and what the rounding left as another: together 16 bits.
+__device__ __forceinline__ uint32 split_bf16(float low, float high, uint32& rest) {
+  const uint32 pair = pack_bf16(low, high);
+  rest = pack_bf16(low - __uint_as_float(pair << 16), high - __uint_as_float(pair & 0xffff0000u));
+  return pair;
+}
+
+// Two floats as one float16 pair: what projections multiply (skinny_gemm.cuh).
+__device__ __forceinline__ uint32 pack_half(float low, float high) {
+  uint32 pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+__device__ __forceinline__ uint16 float_to_half(float value) { return (uint16)pack_half(value, 0.0f); }
+
 __device__ __forceinline__ float exp2_fast(float value) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
@@ -88,7 +104,8 @@ __device__ __forceinline__ uint32 shared_address(const void* pointer) {
 }
 
 __device__ __forceinline__ void copy16_async(void* shared, const void* global) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global) : "memory");
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global)
+               : "memory");
 }
 
 __device__ __forceinline__ void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }

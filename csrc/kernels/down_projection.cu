@@ -2,7 +2,7 @@
 // down_projection: multiply by W_down, split along k.
 //
 //   partials   f32   [DOWN_PARTS][TOKENS][HIDDEN]; the next RMSNorm adds them to the residual
-//   activated  bf16  decode: [INTERMEDIATE]; prefill: token operand of INTERMEDIATE k
+//   activated  as gate_up.cu leaves it
 //   weights    bf16  tiles of [HIDDEN rows][INTERMEDIATE], padded with columns of zeros
 //
 // blockIdx.y = part of k.
@@ -14,12 +14,11 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   let_successor_start();
   SkinnyGemm gemm(shared, weights, HIDDEN / TILE_ROWS, INTERMEDIATE / TILE_K, blockIdx.y, DOWN_PARTS);
   wait_for_predecessor();
-  const TokenOperand tokens =
-      copy_operand((uint32*)(shared + GEMM_BYTES), activated, gemm.first_k(), gemm.k_count());
+  const TokenOperand tokens = gemm.copy_operand(shared + GEMM_BYTES, activated, INTERMEDIATE);
   float* part = partials + blockIdx.y * TOKENS * HIDDEN;
   gemm.multiply(tokens, [&](int row_tile, int row, int token, float low, float high) {
     float* at = part + token * HIDDEN + row_tile * TILE_ROWS + row;
-    at[0] = low;
-    at[8] = high;
+    at[0] = low / ACTIVATED_SCALE;
+    at[8] = high / ACTIVATED_SCALE;
   });
 }

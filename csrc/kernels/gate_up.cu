@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // gate_up_swiglu: RMSNorm (decode), gate and up projection, silu(gate) * up.
 //
-//   activated     bf16  decode: [INTERMEDIATE]; prefill: token operand of INTERMEDIATE k
+//   activated     decode: bf16 [INTERMEDIATE] and its rests; prefill: f16 token operand of INTERMEDIATE k,
+//                 ACTIVATED_SCALE times the product
 //   residual_out  f32   [HIDDEN] (decode)
-//   operand       bf16  token operand of HIDDEN k (prefill)
+//   operand       f16   token operand of HIDDEN k (prefill)
 //   weights       bf16  tiles of [2 * INTERMEDIATE rows][HIDDEN]; a row tile holds 8 gate rows and below them
 //                       the 8 up rows of the same neurons, so that one thread finishes both
 //
@@ -20,14 +21,21 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   ResidualRow<GEMM_THREADS> gain;
   gain.load(norm_weight);
   wait_for_predecessor();
-  const TokenOperand tokens = normalise_residual((uint32*)(shared + GEMM_BYTES), residual, gain, residual_out);
+  const TokenOperand tokens =
+      normalise_residual((uint32*)(shared + GEMM_BYTES), residual, gain, residual_out);
 #else
   wait_for_predecessor();
-  const TokenOperand tokens = copy_operand((uint32*)(shared + GEMM_BYTES), operand, 0, HIDDEN);
+  const TokenOperand tokens = gemm.copy_operand(shared + GEMM_BYTES, operand, HIDDEN);
 #endif
   gemm.multiply(tokens, [&](int row_tile, int row, int token, float gate, float up) {
     const int neuron = row_tile * 8 + row;
-    const int at = TOKENS == 1 ? neuron : token_operand_offset(token, neuron, TOKEN_TILES);
-    activated[at] = float_to_bf16(gate / (1.0f + __expf(-gate)) * up);
+    const float value = gate / (1.0f + __expf(-gate)) * up;
+    if (TOKENS == 1) {
+      uint32 rest;
+      activated[neuron] = (uint16)split_bf16(value, 0.0f, rest);
+      activated[INTERMEDIATE + neuron] = (uint16)rest;
+    } else {
+      activated[token_operand_offset(token, neuron, TOKEN_TILES)] = float_to_half(ACTIVATED_SCALE * value);
+    }
   });
 }

@@ -30,7 +30,8 @@ __device__ __forceinline__ Candidate block_best(Candidate mine) {
   __shared__ Candidate best[THREADS / WARP];
 #pragma unroll
   for (int mask = WARP / 2; mask > 0; mask /= 2) {
-    const Candidate other{__shfl_xor_sync(ALL_LANES, mine.logit, mask), __shfl_xor_sync(ALL_LANES, mine.row, mask)};
+    const Candidate other{__shfl_xor_sync(ALL_LANES, mine.logit, mask),
+                          __shfl_xor_sync(ALL_LANES, mine.row, mask)};
     mine = better(mine, other);
   }
   if (threadIdx.x % WARP == 0) best[threadIdx.x / WARP] = mine;
@@ -40,8 +41,8 @@ __device__ __forceinline__ Candidate block_best(Candidate mine) {
 }
 
 extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
-    action_head(float* logits, Candidate* candidates, int* status, Residual residual, const float* norm_weight,
-                const Vec4* weights, const ChunkState* state) {
+    action_head(float* logits, Candidate* candidates, int* status, Residual residual,
+                const float* norm_weight, const Vec4* weights, const ChunkState* state) {
   extern __shared__ __align__(128) char shared[];
   let_successor_start();
   SkinnyGemm gemm(shared, weights, (HEAD_ROWS + TILE_ROWS - 1) / TILE_ROWS, HIDDEN / TILE_K, 0, 1);
@@ -49,8 +50,8 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   gain.load(norm_weight);
   wait_for_predecessor();
   float scale;
-  const TokenOperand tokens = normalise_residual((uint32*)(shared + GEMM_BYTES), residual, gain, nullptr, &scale,
-                                                 state->tokens - 1);
+  const TokenOperand tokens =
+      normalise_residual((uint32*)(shared + GEMM_BYTES), residual, gain, nullptr, &scale, state->tokens - 1);
   // A NaN or an infinity anywhere in the row makes the factor NaN or zero.
   if (blockIdx.x == 0 && threadIdx.x == 0) *status = !(is_finite(scale) && scale > 0.0f);
   Candidate mine{negative_infinity(), NO_ROW};

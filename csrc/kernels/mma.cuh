@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one tensor-core instruction used, m16n8k16 on bfloat16 with float32 accumulation (sm_80 and later), and
-// the orders in which its operands lie in memory.
+// The tensor-core instruction used, m16n8k16 on bfloat16 or float16 with float32 accumulation (sm_80 and
+// later), and the orders in which its operands lie in memory.
 //
 // Weights are the 16-row operand, tokens the 8-column one. A 16x16 weight tile is stored so that lane l of
 // a warp finds its four registers in 16 consecutive bytes: one conflict-free load, no shuffles, no ldmatrix,
@@ -19,10 +19,26 @@ struct Accumulator {
 };
 
 __device__ __forceinline__ void mma(Accumulator& d, const Vec4& a, uint32 b0, uint32 b1) {
-  asm(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
       : "+f"(d.v[0]), "+f"(d.v[1]), "+f"(d.v[2]), "+f"(d.v[3])
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ void mma_half(Accumulator& d, const Vec4& a, uint32 b0, uint32 b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(d.v[0]), "+f"(d.v[1]), "+f"(d.v[2]), "+f"(d.v[3])
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+// Four bfloat16 pairs as float16: exact from 2^-14 to 65,504, below that to within 2^-25.
+__device__ __forceinline__ uint32 bf16_pair_to_half(uint32 pair) {
+  return pack_half(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
+}
+
+__device__ __forceinline__ Vec4 bf16_to_half(const Vec4& a) {
+  return {bf16_pair_to_half(a.x), bf16_pair_to_half(a.y), bf16_pair_to_half(a.z), bf16_pair_to_half(a.w)};
 }
 
 // Offset, in bfloat16 elements, of element (row, k) inside a weight tile.
@@ -38,20 +54,4 @@ __device__ __forceinline__ int token_operand_offset(int token, int k, int token_
   const int lane = (token % TILE_TOKENS) * 4 + (k % 8) / 2;
   const int reg = (k % TILE_K) / 8;
   return (((k / TILE_K) * token_tiles + token / TILE_TOKENS) * WARP + lane) * 4 + reg * 2 + k % 2;
-}
-
-// Offsets, in elements, of (slot, dim) in one page of one KV head. Keys are the 8-column operand of
-// scores = queries * keys^T, values that of output = probabilities * values; both are read as 16 bytes a lane.
-// A lane's 16 bytes of keys hold a k tile of the lower half of a head and the tile it is rotated with.
-__device__ __forceinline__ int key_offset(int slot, int dim) {
-  const int lane = (slot % 8) * 4 + (dim % 8) / 2;
-  const int half = dim / (HEAD_DIM / 2), in_half = dim % (HEAD_DIM / 2);
-  const int reg = half * 2 + (dim % TILE_K) / 8;
-  return (((slot / 8) * (HEAD_DIM / 32) + in_half / TILE_K) * WARP + lane) * 8 + reg * 2 + dim % 2;
-}
-
-__device__ __forceinline__ int value_offset(int slot, int dim) {
-  const int lane = (dim % 8) * 4 + (slot % 8) / 2;
-  const int reg = ((dim / 8) % 2) * 2 + (slot % 16) / 8;
-  return (((slot / 16) * (HEAD_DIM / 16) + dim / 16) * WARP + lane) * 8 + reg * 2 + slot % 2;
 }

@@ -2,7 +2,7 @@
 // residual_rms_norm: add a projection's partial sums to the residual stream and normalise it, for prefill.
 // (A decode step does the same inside the next projection: residual.cuh.)
 //
-//   operand       bf16  token operand of HIDDEN k (mma.cuh)
+//   operand       f16   token operand of HIDDEN k (mma.cuh)
 //   residual_out  f32   [TOKENS][HIDDEN]
 //   residual      f32   [TOKENS][HIDDEN], partials [parts][TOKENS][HIDDEN]
 //   weight        f32   [HIDDEN]
@@ -29,6 +29,7 @@ extern "C" __global__ void __launch_bounds__(NORM_THREADS)
   for (int i = 0; i < Row::MINE; ++i) {
     if (!Row::inside(i)) continue;
     const int at = token_operand_offset(token, 2 * Row::pair(i), TOKENS / TILE_TOKENS);
-    operand[at / 2] = pack_bf16(row.value[i].x * scale * gain.value[i].x, row.value[i].y * scale * gain.value[i].y);
+    operand[at / 2] =
+        pack_half(row.value[i].x * scale * gain.value[i].x, row.value[i].y * scale * gain.value[i].y);
   }
 }

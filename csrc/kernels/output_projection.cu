@@ -3,46 +3,60 @@
 //
 //   partials  f32   [OUTPUT_PARTS][TOKENS][HIDDEN]; the next RMSNorm adds them to the residual
 //   attended  f32   attention's partial results, maximum_and_sum beside them (decode)
-//   operand   bf16  token operand of HEADS * HEAD_DIM k (prefill)
+//   operand   f16   token operand of HEADS * HEAD_DIM k (prefill)
 //   weights   bf16  tiles of [HIDDEN rows][HEADS * HEAD_DIM]
 //
 // blockIdx.y = part of k. A decode block merges only the heads of its part: with all of them every block
 // would read every split.
-#include "attention_merge.cuh"
+#include "attention_splits.cuh"
 #include "chunk_state.cuh"
 #include "token_operand.cuh"
 
 constexpr int ATTENDED = HEADS * HEAD_DIM;
+constexpr int AT_ONCE = SPLITS < 16 ? SPLITS : 16;  // splits in registers
 
 __device__ __forceinline__ TokenOperand merge_attention(uint32* shared_row, const float* attended,
-                                                        const float2* maximum_and_sum, int splits, int first_k,
-                                                        int k_count) {
+                                                        const float2* maximum_and_sum, int splits,
+                                                        int first_k, int k_count) {
   __shared__ float factors[HEADS][SPLITS];
   const int lane = threadIdx.x % WARP;
   const int first_head = first_k / HEAD_DIM, last_head = (first_k + k_count - 1) / HEAD_DIM;
-  for (int head = first_head + threadIdx.x / WARP; head <= last_head; head += GEMM_WARPS) {
-    const float factor = split_factor(maximum_and_sum, head / GROUP, head % GROUP, splits);
-    if (lane < SPLITS) factors[head][lane] = factor;
-  }
-  __syncthreads();
-  for (int pair = threadIdx.x; pair < k_count / 2; pair += GEMM_THREADS) {
-    const int k = first_k + 2 * pair, head = k / HEAD_DIM;
+  for (int begin = 0; begin < k_count / 2; begin += GEMM_THREADS) {
+    const int pair = begin + threadIdx.x;
+    const bool inside = pair < k_count / 2;
+    const int k = first_k + 2 * pair, head = min(k / HEAD_DIM, last_head);
     const float* from = attended + partial_row(head / GROUP, 0, head % GROUP) * HEAD_DIM + k % HEAD_DIM;
-    float2 more[SPLITS];  // all loads before the first sum: they are one round trip to L2
+    float2 more[AT_ONCE];  // a batch of loads, and those of the factors, are one round trip to L2
+    auto load = [&](int first) {
 #pragma unroll
-    for (int split = 0; split < SPLITS; ++split)
-      more[split] = split < splits ? *(const float2*)(from + split * QUERY_ROWS * HEAD_DIM) : float2{0.0f, 0.0f};
-    float2 sum{0.0f, 0.0f};
-#pragma unroll
-    for (int split = 0; split < SPLITS; ++split) {
-      const float factor = split < splits ? factors[head][split] : 0.0f;
-      sum.x += factor * more[split].x;
-      sum.y += factor * more[split].y;
+      for (int i = 0; i < AT_ONCE; ++i)
+        more[i] = inside && first + i < splits ? *(const float2*)(from + (first + i) * QUERY_ROWS * HEAD_DIM)
+                                               : float2{0.0f, 0.0f};
+    };
+    load(0);
+    if (begin == 0) {
+      for (int each = first_head + threadIdx.x / WARP; each <= last_head; each += GEMM_WARPS) {
+        const float factor = split_factor(maximum_and_sum, each / GROUP, each % GROUP, splits);
+        if (lane < SPLITS) factors[each][lane] = factor;
+      }
+      __syncthreads();
     }
-    shared_row[pair] = pack_bf16(sum.x, sum.y);
+    float2 sum{0.0f, 0.0f};
+    for (int first = 0;;) {
+#pragma unroll
+      for (int i = 0; i < AT_ONCE; ++i) {
+        const float factor = first + i < splits ? factors[head][first + i] : 0.0f;
+        sum.x += factor * more[i].x;
+        sum.y += factor * more[i].y;
+      }
+      first += AT_ONCE;
+      if (first >= splits) break;
+      load(first);
+    }
+    if (inside) shared_row[pair] = split_bf16(sum.x, sum.y, shared_row[k_count / 2 + pair]);
   }
   __syncthreads();
-  return {shared_row};
+  return {shared_row, k_count / 2};
 }
 
 extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
@@ -57,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   const TokenOperand tokens = merge_attention(row, attended, maximum_and_sum, splits_in_use(state->pages),
                                               gemm.first_k(), gemm.k_count());
 #else
-  const TokenOperand tokens = copy_operand(row, operand, gemm.first_k(), gemm.k_count());
+  const TokenOperand tokens = gemm.copy_operand(row, operand, ATTENDED);
 #endif
   float* part = partials + blockIdx.y * TOKENS * HIDDEN;
   gemm.multiply(tokens, [&](int row_tile, int row, int token, float low, float high) {

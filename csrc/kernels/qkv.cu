@@ -3,9 +3,9 @@
 // the write of keys and values into the page that this pass fills.
 //
 //   queries       f32   [TOKENS][HEADS * HEAD_DIM], not rotated
-//   keys, values  bf16  this layer's pages [page][KV head][key_offset / value_offset] (mma.cuh)
+//   keys, values  bf16  this layer's pages [page][KV head][key_offset / value_offset] (kv_page.cuh)
 //   residual_out  f32   [HIDDEN] (decode)
-//   operand       bf16  token operand of HIDDEN k (prefill)
+//   operand       f16   token operand of HIDDEN k (prefill)
 //   weights       bf16  tiles of [(HEADS + 2 * KV_HEADS) * HEAD_DIM rows][HIDDEN]; a row tile holds 8 dims of
 //                       a head's lower half and the 8 dims HEAD_DIM / 2 above them, so that the thread which
 //                       finishes a pair of rows can rotate it
@@ -15,6 +15,7 @@
 // A key is stored rotated by its offset in the page only, once and for ever; attention turns the query by
 // the page's base rank instead, so pages can be dropped before it without touching it.
 #include "chunk_state.cuh"
+#include "kv_page.cuh"
 #include "token_operand.cuh"
 
 constexpr int QKV_ROW_TILES = (HEADS + 2 * KV_HEADS) * HEAD_DIM / TILE_ROWS;
@@ -31,10 +32,11 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   ResidualRow<GEMM_THREADS> gain;
   gain.load(norm_weight);
   wait_for_predecessor();
-  const TokenOperand tokens = normalise_residual((uint32*)(shared + GEMM_BYTES), residual, gain, residual_out);
+  const TokenOperand tokens =
+      normalise_residual((uint32*)(shared + GEMM_BYTES), residual, gain, residual_out);
 #else
   wait_for_predecessor();
-  const TokenOperand tokens = copy_operand((uint32*)(shared + GEMM_BYTES), operand, 0, HIDDEN);
+  const TokenOperand tokens = gemm.copy_operand(shared + GEMM_BYTES, operand, HIDDEN);
 #endif
   const int live = state->tokens, first_slot = state->first_slot, page = state->page[state->pages - 1];
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The float32 residual stream, and its normalised copy that a projection multiplies.
 //
-// A projection that is split along k leaves one partial sum a part. The consumer adds them to the residual, in
-// order: every block of a decode step does so for itself (24 KB from L2, while its weights arrive), and
+// A projection that is split along k leaves one partial sum a part. The consumer adds them to the residual,
+// in order: every block of a decode step does so for itself (24 KB from L2, while its weights arrive), and
 // block 0 writes the sum into the other of two residual buffers, for the next consumer.
 #pragma once
 #include "common.cuh"

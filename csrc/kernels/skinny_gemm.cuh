@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// out[row, token] = sum over k of weights[row, k] * tokens[token, k], for 1 to 64 tokens: the weights are read
-// once, and their stream is the cost.
+// out[row, token] = sum over k of weights[row, k] * tokens[token, k], for 1 to 64 tokens: the weights are
+// read once, and their stream is the cost.
+//
+// Rounding what projections multiply to bfloat16, 8 bits, makes half of the error of a whole pass in
+// bfloat16. One token is split in two, its bfloat16 and the rest of the rounding, which take two of the eight
+// token columns that the tensor cores have anyway: 16 bits for nothing. Several tokens are rounded to
+// float16, 11 bits, and the weights, bfloat16 in memory, become float16 in registers, exact for all but the
+// tiniest. Sums are float32.
 //
 // A block of 8 warps takes row tiles of 16 rows, blockIdx.x, blockIdx.x + gridDim.x, ...; blockIdx.y chooses
 // a part of k (the sum over parts is taken by the consumer, in order). Inside the block each warp takes an
-// eighth of the part for every row tile; the warps' sums meet in shared memory and are added in warp order, so
-// the result does not depend on timing.
+// eighth of the part for every row tile; the warps' sums meet in shared memory and are added in warp order,
+// so the result does not depend on timing.
 #pragma once
 #include "weight_stream.cuh"
 
@@ -15,23 +21,24 @@ constexpr int GEMM_THREADS = GEMM_WARPS * WARP;
 constexpr int GEMM_BLOCKS = TOKENS == 1 ? 4 : 1;
 constexpr int TOKEN_TILES = (TOKENS + TILE_TOKENS - 1) / TILE_TOKENS;
 constexpr int ROW_PAD = TOKENS == 1 ? 16 : 20;  // floats a token: 20 spreads a warp's writes over all banks
-// Row tiles whose sums are kept before the warps meet: one token is cheap to keep, many are not.
-constexpr int BATCH_TILES = TOKENS == 1 ? 16 : 1;
+// BATCH_TILES: row tiles whose sums are kept before the warps meet, chosen by projection.py.
 constexpr int SUM_FLOATS = BATCH_TILES * GEMM_WARPS * TOKENS * ROW_PAD;
 
-// Dynamic shared memory, in this order: [weight rings][mbarriers][sums][token operand].
+// Dynamic shared memory, in this order: [weight rings][sums][token operand].
 constexpr int RING_BYTES = GEMM_WARPS * WeightStream::BYTES;
-constexpr int BARRIER_BYTES = GEMM_WARPS * STAGES * 8;
-constexpr int GEMM_BYTES = RING_BYTES + BARRIER_BYTES + SUM_FLOATS * 4;
+constexpr int GEMM_BYTES = RING_BYTES + SUM_FLOATS * 4;
 
-// The token operand of one k tile. One token: a plain bfloat16 vector; the other seven columns are zero.
+// What is multiplied. One token: a vector of bfloat16 pairs, and `rest_offset` pairs on that of the rests;
+// the other six columns are zero. Several: float16 in the order of token_operand_offset.
 struct TokenOperand {
   const uint32* data;
+  int rest_offset;
 
   __device__ __forceinline__ void load(int k_tile, int token_tile, int lane, uint32& b0, uint32& b1) const {
     if (TOKENS == 1) {
-      b0 = lane < 4 ? data[k_tile * (TILE_K / 2) + lane] : 0;
-      b1 = lane < 4 ? data[k_tile * (TILE_K / 2) + 4 + lane] : 0;
+      const uint32* column = data + lane / 4 * rest_offset + k_tile * (TILE_K / 2) + lane % 4;
+      b0 = lane < 8 ? column[0] : 0;
+      b1 = lane < 8 ? column[4] : 0;
     } else {
       const uint2 pair = *(const uint2*)(data + ((k_tile * TOKEN_TILES + token_tile) * WARP + lane) * 2);
       b0 = pair.x;
@@ -43,19 +50,41 @@ struct TokenOperand {
 class SkinnyGemm {
  public:
   // `k_tiles`: those of a whole row; `part`/`parts`: which share of them this block multiplies.
-  __device__ __forceinline__ SkinnyGemm(char* shared, const Vec4* weights, int row_tiles, int k_tiles, int part,
-                                        int parts)
-      : sums_((float*)(shared + RING_BYTES + BARRIER_BYTES)), row_tiles_(row_tiles),
-        part_first_(k_tiles * part / parts), part_count_(k_tiles * (part + 1) / parts - part_first_),
-        warp_(threadIdx.x / WARP), slice_(warp_slice()),
-        stream_((Vec4*)(shared + warp_ * WeightStream::BYTES),
-                (uint64*)(shared + RING_BYTES) + warp_ * STAGES, weights, k_tiles, slice_, blockIdx.x, gridDim.x,
-                row_tiles) {
+  __device__ __forceinline__ SkinnyGemm(char* shared, const Vec4* weights, int row_tiles, int k_tiles,
+                                        int part, int parts)
+      : sums_((float*)(shared + RING_BYTES)),
+        row_tiles_(row_tiles),
+        part_first_(k_tiles * part / parts),
+        part_count_(k_tiles * (part + 1) / parts - part_first_),
+        warp_(threadIdx.x / WARP),
+        slice_(warp_slice()),
+        stream_((Vec4*)(shared + warp_ * WeightStream::BYTES), weights, k_tiles, slice_, blockIdx.x,
+                gridDim.x, row_tiles) {
     stream_.fill();
   }
 
   __device__ __forceinline__ int first_k() const { return part_first_ * TILE_K; }
   __device__ __forceinline__ int k_count() const { return part_count_ * TILE_K; }
+
+  // Copy this part of the operand into shared memory, where it fits; a chip with little of it reads through
+  // its L2 instead. Each warp copies what it will multiply, and waits for no other.
+  // `k`: that of the whole operand.
+  __device__ __forceinline__ TokenOperand copy_operand(void* shared_operand, const void* operand,
+                                                       int k) const {
+    constexpr int VECS_A_TILE = TILE_K * TOKENS * 2 / 16;
+    const Vec4* from = (const Vec4*)operand + part_first_ * VECS_A_TILE;
+    if (!OPERAND_IN_SHARED) return {(const uint32*)from, 0};
+    Vec4* to = (Vec4*)shared_operand;
+    const int first = (slice_.first - part_first_) * VECS_A_TILE, count = slice_.count * VECS_A_TILE;
+    for (int i = first + threadIdx.x % WARP; i < first + count; i += WARP) {
+      copy16_async(to + i, from + i);
+      if (TOKENS == 1) copy16_async(to + part_count_ * VECS_A_TILE + i, from + k / 8 + i);
+    }
+    copy_async_commit();
+    copy_async_wait<0>();
+    __syncwarp();
+    return {(const uint32*)shared_operand, part_count_ * TILE_K / 2};
+  }
 
   // Multiply; `store(row_tile, row, token, low, high)` gets the sums of rows `row` (0..7) and `row` + 8 of
   // a row tile. `tokens` starts at this part's first k. Every thread of the block must call this.
@@ -97,12 +126,15 @@ class SkinnyGemm {
 #pragma unroll
       for (int i = 0; i < STAGE_TILES; ++i) {
         if (i < left) {
-          const Vec4 a = tiles[i * WARP + lane];
+          const Vec4 a = TOKENS == 1 ? tiles[i * WARP] : bf16_to_half(tiles[i * WARP]);
 #pragma unroll
           for (int t = 0; t < TOKEN_TILES; ++t) {
             uint32 b0, b1;
             tokens.load(k_tile + i, t, lane, b0, b1);
-            mma(sum[i % 2][t], a, b0, b1);
+            if (TOKENS == 1)
+              mma(sum[i % 2][t], a, b0, b1);
+            else
+              mma_half(sum[i % 2][t], a, b0, b1);
           }
         }
       }
@@ -110,6 +142,13 @@ class SkinnyGemm {
       stream_.advance();
     }
     float* at = sums_ + (batch_index * GEMM_WARPS + warp_) * TOKENS * ROW_PAD + lane / 4;
+    if (TOKENS == 1) {
+      if (lane % 4 == 0) {  // columns 0 and 1: the token and its rest
+        at[0] = sum[0][0].v[0] + sum[1][0].v[0] + (sum[0][0].v[1] + sum[1][0].v[1]);
+        at[8] = sum[0][0].v[2] + sum[1][0].v[2] + (sum[0][0].v[3] + sum[1][0].v[3]);
+      }
+      return;
+    }
 #pragma unroll
     for (int t = 0; t < TOKEN_TILES; ++t) {
 #pragma unroll

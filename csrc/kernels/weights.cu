@@ -47,8 +47,8 @@ __device__ __forceinline__ float load_element(const void* from, uint64 i, int ty
 
 // Where source row r goes among the packed rows.
 //   PLAIN       packed row r
-//   HALF_SPLIT  inside each `period` rows (one head): 8 rows of the lower half, then the 8 rows half a period on
-//   INTERLEAVED 16-row tiles of which this matrix fills the 8 rows from `lane` on (gate: 0, up: 8)
+//   HALF_SPLIT  inside each `period` rows (one head): 8 rows of the lower half, then the 8 rows half a period
+//   on INTERLEAVED 16-row tiles of which this matrix fills the 8 rows from `lane` on (gate: 0, up: 8)
 constexpr int PLAIN = 0, HALF_SPLIT = 1, INTERLEAVED = 2;
 
 __device__ __forceinline__ uint64 packed_row(uint64 row, int order, int period_or_lane) {
@@ -83,5 +83,6 @@ extern "C" __global__ void __launch_bounds__(LOAD_THREADS)
              int period_or_lane) {
   const uint64 i = (uint64)blockIdx.x * LOAD_THREADS + threadIdx.x;
   if (i < count)
-    out[packed_row(i, order, period_or_lane) + row_shift] = bf16_to_float(float_to_bf16(load_element(from, i, type)));
+    out[packed_row(i, order, period_or_lane) + row_shift] =
+        bf16_to_float(float_to_bf16(load_element(from, i, type)));
 }

@@ -22,6 +22,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from vla_edge_ros.bench.kernel_times import kernel_rows
 from vla_edge_ros.bench.report import print_table, quantiles, write_json
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.cuda.engine import CudaEngine
@@ -31,7 +32,7 @@ from vla_edge_ros.engines.cuda.projection import GEMM_THREADS, TILE_K
 from vla_edge_ros.types import CacheView
 
 WARM_UP_CHUNKS = 10
-STREAM_SHARED_BYTES = 8 * 4 * (6 * 512 + 8)
+STREAM_SHARED_BYTES = 8 * 4 * 6 * 512
 STREAM_REPEATS = 20
 
 Row = dict[str, Any]
@@ -133,6 +134,8 @@ def run_engine(config: VlaConfig, frames: int, repeats: int) -> list[Row]:
     row["decode_share_of_streaming_read"] = need / (step_ms * 1e-3) / read
     row["pool_mb"] = engine.buffers.taken_bytes / MB
     row["device_peak_mb"] = engine.memory().peak_bytes / MB
+    kernels = kernel_rows(engine, slots, read)
+    print_table(kernels)
     engine.close()
     return [row]
 
@@ -164,7 +167,14 @@ def main(arguments: list[str] | None = None) -> None:
     if chosen.peers:
         from vla_edge_ros.bench.torch_peers import run_peers
 
-        runs.append(lambda: run_peers(config, chosen.frames, chosen.repeats))
+        past = config.cache.page_slots + (chosen.frames - 1) * config.frame.tokens
+
+        def peers() -> list[Row]:
+            measured = run_peers(config, past, chosen.repeats)
+            slots = past + config.frame.tokens
+            return [chunk_row(name, "bf16", config.action.head, slots, times) for name, times in measured]
+
+        runs.append(peers)
     rows = []
     for run in runs:
         rows += run()

@@ -142,7 +142,13 @@ def case(case_name: str) -> Case:
 
 @pytest.fixture
 def engine(load_case: Callable[[str], Any], case_name: str) -> Any:
-    return load_case(case_name)
+    """With an empty cache: other tests leave NaN in it on purpose."""
+    import cupy
+
+    engine = load_case(case_name)
+    engine.buffers.array("kv_cache", np.uint8, (engine.buffers.parts["kv_cache"],)).fill(0)
+    cupy.cuda.runtime.deviceSynchronize()
+    return engine
 
 
 @pytest.fixture

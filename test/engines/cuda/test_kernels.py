@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each kernel against its NumPy twin: fresh random inputs, odd sizes, NaN wherever nothing may be read.
 
-The twin gets what the kernel's tensor cores get, operands rounded to bfloat16, and computes in float64;
-what is left is the order of float32 sums, about 1e-6, and now and then an operand rounded to the other side.
+The twin gets what the kernel's tensor cores get, in a prefill operands rounded to float16, and computes in
+float64; what is left is the order of float32 sums, about 1e-6, the 16 bits of a decode step's operands, about
+4e-6, and now and then an operand rounded to the other side.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from vla_edge_ros.model.tensor_shapes import EMBEDDING, FINAL_NORM, head_name, l
 
 pytestmark = pytest.mark.gpu
 
-FLOAT32_ERROR = 3e-4  # includes operands that round to the other side
+FLOAT32_ERROR = 5e-5  # includes operands that round to the other side
+FLOAT16_ERROR = 6e-4  # half a unit in the last of 11 bits is 2.4e-4
 BFLOAT16_ERROR = 4e-3  # half a unit in the last of 8 bits is 2e-3
+ACTIVATED_SCALE = {"decode": 1, "prefill": 1 / 64}
 
 
 @pytest.fixture(params=["decode", "prefill"])
@@ -75,12 +78,14 @@ def set_residual(engine, run, pass_name, rng, stream, partials):
     set_buffer(engine, f"{pass_name}_{partials}", split)
     for part in split:
         total = total + part
-    argument = run._residual(engine.buffers[f"{pass_name}_{stream}"], partials, parts)
+    argument = run.residual(engine.buffers[f"{pass_name}_{stream}"], partials, parts)
     return argument, total
 
 
 def normed(x, weight, epsilon):
-    return round_to_bfloat16(ops.rms_norm(x, weight, epsilon)).astype(np.float64)
+    """What a prefill multiplies; a decode step has 16 bits, which is as good as all here."""
+    exact = ops.rms_norm(x, weight, epsilon)
+    return (exact if len(x) == 1 else exact.astype(np.float16)).astype(np.float64)
 
 
 def synchronize():
@@ -102,7 +107,7 @@ def test_qkv_projection_writes_queries_and_the_page(
     )
     inspect.write_kv(engine, 0, poison, poison)
 
-    run.launch_qkv(engine._stream.ptr, 0, argument, engine.buffers[f"{pass_name}_residual_b"])
+    run.launch_qkv(engine.stream.ptr, 0, argument, engine.buffers[f"{pass_name}_residual_b"])
     synchronize()
 
     at = layer_prefix(0)
@@ -143,7 +148,7 @@ def attention_case(engine, case, pass_name, rng, view):
     for page, fill in zip(pages, fills, strict=True):
         keys[page, :, :fill] = round_to_bfloat16(2 * normal(rng, shape[1], fill, shape[3]))
         values[page, :, :fill] = round_to_bfloat16(normal(rng, shape[1], fill, shape[3]))
-    query = 2 * normal(rng, tokens, decoder.num_attention_heads, decoder.head_dim)
+    query = normal(rng, tokens, decoder.num_attention_heads, decoder.head_dim)
 
     cosine, sine = ops.rope_angles(sizes.ranks, decoder.head_dim, decoder.rope_theta)
     base = np.cumsum(fills) - fills
@@ -172,14 +177,14 @@ def test_attention_and_output_projection_over_gapped_pages(
     padded[: len(query)] = query
     set_buffer(engine, f"{pass_name}_queries", padded)
 
-    run.launch_attention(engine._stream.ptr, 0)
-    run.launch_output(engine._stream.ptr, 0)
+    run.launch_attention(engine.stream.ptr, 0)
+    run.launch_output(engine.stream.ptr, 0)
     synchronize()
 
     tokens = len(query)
     if pass_name == "prefill":
         got = inspect.read_operand(engine, "prefill_operand", variant.tokens, case.decoder.q_size)[:tokens]
-        assert relative_error(got, attended) < 2 * BFLOAT16_ERROR
+        assert relative_error(got, attended) < 2 * BFLOAT16_ERROR  # of the queries
     shape = (variant.output.parts, variant.tokens, case.decoder.hidden_size)
     output = engine.buffers.array(f"{pass_name}_output_partials", np.float32, shape).get().sum(0)[:tokens]
     expected = ops.linear(attended, weights.tensor(layer_prefix(0) + "self_attn.o_proj.weight"))
@@ -190,7 +195,7 @@ def test_gate_up_swiglu(engine, case, weights, run, pass_name, inspect, rng):
     decoder, tokens = case.decoder, live_tokens(engine, pass_name)
     argument, x = set_residual(engine, run, pass_name, rng, "residual_b", "output_partials")
 
-    run.launch_gate_up(engine._stream.ptr, 0, argument, engine.buffers[f"{pass_name}_residual_a"])
+    run.launch_gate_up(engine.stream.ptr, 0, argument, engine.buffers[f"{pass_name}_residual_a"])
     synchronize()
 
     at = layer_prefix(0)
@@ -201,23 +206,27 @@ def test_gate_up_swiglu(engine, case, weights, run, pass_name, inspect, rng):
     variant = getattr(engine.sizes, pass_name)
     got = inspect.read_operand(engine, f"{pass_name}_activated", variant.tokens, engine.sizes.intermediate)
     inner = decoder.intermediate_size
-    assert relative_error(got[:tokens, :inner], expected[:tokens]) < BFLOAT16_ERROR
+    assert (
+        relative_error(got[:tokens, :inner], ACTIVATED_SCALE[pass_name] * expected[:tokens]) < FLOAT16_ERROR
+    )
     assert (got[:, inner:] == 0).all()
 
 
 def test_down_projection(engine, case, weights, run, pass_name, inspect, rng):
     variant, tokens = getattr(engine.sizes, pass_name), live_tokens(engine, pass_name)
-    activated = round_to_bfloat16(normal(rng, variant.tokens, engine.sizes.intermediate))
+    activated = normal(rng, variant.tokens, engine.sizes.intermediate)
+    if pass_name == "prefill":
+        activated = activated.astype(np.float16)
     inspect.write_operand(engine, f"{pass_name}_activated", activated)
 
-    run.launch_down(engine._stream.ptr, 0)
+    run.launch_down(engine.stream.ptr, 0)
     synchronize()
 
     shape = (variant.down.parts, variant.tokens, case.decoder.hidden_size)
     got = engine.buffers.array(f"{pass_name}_down_partials", np.float32, shape).get().sum(0)[:tokens]
     inner = case.decoder.intermediate_size
     weight = weights.tensor(layer_prefix(0) + "mlp.down_proj.weight")
-    expected = ops.linear(activated[:tokens, :inner].astype(np.float64), weight)
+    expected = ops.linear(activated[:tokens, :inner].astype(np.float64), weight) / ACTIVATED_SCALE[pass_name]
     assert relative_error(got, expected) < FLOAT32_ERROR
 
 
@@ -229,10 +238,10 @@ def test_head_takes_the_last_live_token_and_embeds_the_best(
     set_state(engine, pass_name, [0], [tokens], tokens, 0)
     argument, x = set_residual(engine, run, pass_name, rng, "residual_a", "down_partials")
 
-    run.launch_head(engine._stream.ptr, argument)
+    run.launch_head(engine.stream.ptr, argument)
     synchronize()
 
-    operand = normed(x, weights.tensor(FINAL_NORM), decoder.rms_norm_eps)[tokens - 1]
+    operand = normed(x[tokens - 1 : tokens], weights.tensor(FINAL_NORM), decoder.rms_norm_eps)[0]
     rows = range(sizes.head_first, decoder.vocab_size)
     expected = weights.rows(head_name(decoder), rows) @ operand
     got = inspect.logits(engine)

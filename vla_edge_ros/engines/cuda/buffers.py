@@ -54,6 +54,6 @@ def _pass_needs(sizes: Sizes, variant: PassSizes) -> dict[str, int]:
         "queries": tokens * decoder.q_size * 4,
         "attended": query_rows * decoder.head_dim * 4,
         "softmax": query_rows * 8,
-        "activated": tokens * sizes.intermediate * 2,
+        "activated": max(tokens, 2) * sizes.intermediate * 2,  # one token has its rest beside it
         "operand": tokens * max(decoder.hidden_size, decoder.q_size) * 2,
     }

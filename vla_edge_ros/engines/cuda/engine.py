@@ -35,7 +35,8 @@ log = logging.getLogger(__name__)
 
 
 class CudaEngine:
-    """``engines.base.Engine`` on one GPU. For tests: ``sizes``, ``buffers`` and ``kernels``."""
+    """``engines.base.Engine`` on one GPU. For tests and benchmarks: ``sizes``, ``stream``,
+    ``buffers``, ``kernels`` and ``passes``."""
 
     name = "cuda"
 
@@ -56,7 +57,7 @@ class CudaEngine:
         ceiling = self._config.engine.vram_ceiling_mb * MB
         self.buffers = DeviceMemory(needs, ceiling, {"piece": PIECE_BYTES})
         self._sampler = PeakSampler()
-        self._stream = cupy.cuda.Stream(non_blocking=True)
+        self.stream = cupy.cuda.Stream(non_blocking=True)
         self._load_weights()
         self._take_host_memory()
         self._capture()
@@ -78,13 +79,13 @@ class CudaEngine:
         def progress(tensor: str, done: int, whole: int) -> None:
             log.debug("weights %d of %d: %s", done, whole, tensor)
 
-        loader = WeightLoader(self.buffers, self.kernels["loading"], weights, self._stream.ptr)
+        loader = WeightLoader(self.buffers, self.kernels["loading"], weights, self.stream.ptr)
         loader.load(self.sizes, self._config.frame, self._config.model.seed, progress)
         decoder = self.sizes.decoder
         cosine, sine = rope_angles(self.sizes.ranks, decoder.head_dim, decoder.rope_theta)
         rotary = np.ascontiguousarray(np.stack([cosine, sine], axis=-1))
-        self.buffers.array("rotary", np.float32, rotary.shape).set(rotary, self._stream)
-        self._stream.synchronize()
+        self.buffers.array("rotary", np.float32, rotary.shape).set(rotary, self.stream)
+        self.stream.synchronize()
         del loader
         self.buffers.give_back_unused()
 
@@ -100,7 +101,7 @@ class CudaEngine:
 
     def _capture(self) -> None:
         """Upload and first launch included, so that no cycle pays for them."""
-        sizes, memory, stream = self.sizes, self.buffers, self._stream
+        sizes, memory, stream = self.sizes, self.buffers, self.stream
         out = (self._tokens_out.ctypes.data, self._status.ctypes.data)
         heads = self.kernels["decode"]
         prefill = Pass("prefill", sizes, sizes.prefill, self.kernels["prefill"], heads, memory, *out)
@@ -147,9 +148,9 @@ class CudaEngine:
 
     def _embed_ids(self, ids: NDArray) -> None:
         self._token_ids[: len(ids)] = ids
-        copy_to_device(self._stream.ptr, self.buffers["token_ids"], self._token_ids)
+        copy_to_device(self.stream.ptr, self.buffers["token_ids"], self._token_ids)
         self.kernels["prefill"]["embed_tokens"].launch(
-            self._stream.ptr, (len(ids), 1, 1), NORM_THREADS, 0,
+            self.stream.ptr, (len(ids), 1, 1), NORM_THREADS, 0,
             self.buffers["tokens_in"], self.buffers["token_ids"], self.buffers["embedding"],
         )  # fmt: skip
 
@@ -191,7 +192,7 @@ class CudaEngine:
         if count > 1:
             pages, fills = [*view.pages, view.action_page], [*view.fills, 1]
             write_state(self._decode_state, pages, fills, 1, 0, self.sizes.page_slots)
-            copy_to_device(self._stream.ptr, self.buffers["decode_state"], self._decode_state)
+            copy_to_device(self.stream.ptr, self.buffers["decode_state"], self._decode_state)
         for step in range(1, count):
             if should_stop(tuple(step_ms)):
                 return Decoded(tuple(tokens), tuple(step_ms), stopped=True)
@@ -208,7 +209,7 @@ class CudaEngine:
         if not self._loaded:
             return
         self._loaded, self._view = False, None
-        self._stream.synchronize()
+        self.stream.synchronize()
         self._sampler.close()
         del self._embed, self._prefill, self._step, self.passes, self.kernels
         self.buffers.close()

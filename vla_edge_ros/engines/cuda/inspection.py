@@ -41,24 +41,32 @@ def value_offsets(slots: int, head_dim: int) -> NDArray[np.int64]:
 
 
 def operand_offsets(tokens: int, k: int) -> NDArray[np.int64]:
-    """``[token, k]`` -> element in a token operand; a single token is a plain vector."""
+    """``[token, k]`` -> element in a token operand of several tokens."""
     token, at = np.mgrid[:tokens, :k]
-    if tokens == 1:
-        return at
     lane = token % TILE_TOKENS * 4 + at % 8 // 2
     tile = at // TILE_K * (tokens // TILE_TOKENS) + token // TILE_TOKENS
     return (tile * 32 + lane) * 4 + at % TILE_K // 8 * 2 + at % 2
 
 
 def read_operand(engine: CudaEngine, buffer: str, tokens: int, k: int) -> Float:
-    bits = engine.buffers.array(buffer, np.uint16, (tokens * k,)).get()
-    return bfloat16_to_float32(bits[operand_offsets(tokens, k)])
+    """``[tokens, k]``: float16 of several tokens, bfloat16 and its rest of one."""
+    if tokens == 1:
+        return bfloat16_to_float32(engine.buffers.array(buffer, np.uint16, (2, k)).get()).sum(
+            0, keepdims=True
+        )
+    values = engine.buffers.array(buffer, np.float16, (tokens * k,)).get()
+    return values[operand_offsets(tokens, k)].astype(np.float32)
 
 
 def write_operand(engine: CudaEngine, buffer: str, values: Float) -> None:
-    bits = np.empty(values.size, np.uint16)
-    bits[operand_offsets(*values.shape)] = float32_to_bfloat16(values)
-    engine.buffers.array(buffer, np.uint16, bits.shape).set(bits)
+    if len(values) == 1:
+        bits = float32_to_bfloat16(values[0])
+        rest = float32_to_bfloat16(values[0] - bfloat16_to_float32(bits))
+        engine.buffers.array(buffer, np.uint16, (2, len(bits))).set(np.stack([bits, rest]))
+        return
+    packed = np.empty(values.size, np.float16)
+    packed[operand_offsets(*values.shape)] = values
+    engine.buffers.array(buffer, np.float16, packed.shape).set(packed)
 
 
 def _pages(engine: CudaEngine, layer: int, value: int) -> cupy.ndarray:

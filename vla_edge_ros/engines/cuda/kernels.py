@@ -67,7 +67,7 @@ _PASS_FILES: Mapping[str, tuple[str, ...]] = {
 _DECODE_FILES = {**_PASS_FILES, "head.cu": ("action_head", "select_token")}
 _PREFILL_FILES = {
     **_PASS_FILES,
-    "attention.cu": ("attention", "combine_attention"),
+    "combine_attention.cu": ("combine_attention",),
     "norm.cu": ("residual_rms_norm",),
     "embedding.cu": ("embed_tokens",),
     "patch_embedding.cu": ("patch_operand", "patch_projection", "pool_tokens"),

@@ -44,22 +44,22 @@ class Pass:
     def _own(self, buffer: str) -> int:
         return self._memory[f"{self._name}_{buffer}"]
 
-    def _residual(self, stream: int, partials: str, parts: int) -> Residual:
+    def residual(self, stream: int, partials: str, parts: int) -> Residual:
         stride = self._variant.tokens * self._sizes.decoder.hidden_size
         return Residual(stream, self._own(partials), parts, stride)
 
     def launch(self, stream: int, first: int) -> None:
         """``first``: address of the layers' input, ``[tokens][hidden]`` in float32."""
         a, b = self._own("residual_a"), self._own("residual_b")
-        into_layer = self._residual(first, "down_partials", 0)
+        into_layer = self.residual(first, "down_partials", 0)
         for layer in range(self._sizes.decoder.num_hidden_layers):
             self.launch_qkv(stream, layer, into_layer, b)
             self.launch_attention(stream, layer)
             self.launch_output(stream, layer)
-            between = self._residual(b, "output_partials", self._variant.output.parts)
+            between = self.residual(b, "output_partials", self._variant.output.parts)
             self.launch_gate_up(stream, layer, between, a)
             self.launch_down(stream, layer)
-            into_layer = self._residual(a, "down_partials", self._variant.down.parts)
+            into_layer = self.residual(a, "down_partials", self._variant.down.parts)
         self.launch_head(stream, into_layer)
 
     def _norm(self, stream: int, layer_norm: int, residual: Residual, residual_out: int) -> None:

@@ -17,9 +17,9 @@ TILE_BYTES = 512
 GEMM_WARPS = 8
 GEMM_THREADS = GEMM_WARPS * WARP
 MOST_STAGE_TILES = 6
-MOST_STAGES = 4
-BATCH_TILES_ONE_TOKEN = 16
-COST_OF_A_MISSING_STAGE = 0.05  # of the stream's time; fewer bytes in flight
+MOST_STAGES = 3  # with 4 the next kernel's rings find less room beside this one's: docs/engine-log.md
+# Row tiles a block sums before its warps meet: one token is cheap to keep, many are not.
+MOST_BATCH_TILES_ONE_TOKEN, MOST_BATCH_TILES = 16, 1
 COST_OF_TOKENS_THROUGH_L2 = 1.5
 # A part of k more must make the busiest block's share this much smaller: the next norm reads one more row.
 WORTH_A_PART = 0.97
@@ -33,6 +33,7 @@ class Projection:
     parts: int
     stages: int
     stage_tiles: int
+    batch_tiles: int
     operand_in_shared: bool
     shared_bytes: int
 
@@ -61,39 +62,43 @@ def plan_projection(
     for parts in range(1, min(most_parts, k_tiles) + 1):
         across = min(row_tiles, max(1, multiprocessors // parts))
         tiles_a_block = ceil(row_tiles / across)
-        cut, missing_stages = _cut(tokens, across, tiles_a_block, k_tiles, parts, limits)
-        work = tiles_a_block * ceil(k_tiles / parts) * (1 + COST_OF_A_MISSING_STAGE * missing_stages)
+        cut = _cut(tokens, across, tiles_a_block, k_tiles, parts, limits)
+        if cut is None:
+            continue
+        work = tiles_a_block * float(ceil(k_tiles / parts))
         if not cut.operand_in_shared:
             work *= COST_OF_TOKENS_THROUGH_L2
         if best is None or work < least * WORTH_A_PART:
             best, least = cut, work
-    assert best is not None
+    if best is None:
+        raise EngineError(
+            f"the CUDA kernels cannot cut a projection of {tokens} x {k_tiles * TILE_K} values into at most "
+            f"{most_parts} parts that fit {limits[-1]} bytes of shared memory a block"
+        )
     return best
 
 
 def _cut(
     tokens: int, blocks: int, tiles_a_block: int, k_tiles: int, parts: int, limits: tuple[int, ...]
-) -> tuple[Projection, int]:
-    """The most stages that fit into the first limit that any fit into; and how many are missing."""
+) -> Projection | None:
+    """The largest batch, then the most stages, that fit into the first limit that any fit into; or none."""
     slice_tiles = ceil(ceil(k_tiles / parts) / GEMM_WARPS)
     stage_tiles = ceil(slice_tiles / ceil(slice_tiles / MOST_STAGE_TILES))
-    most = min(MOST_STAGES, tiles_a_block * ceil(slice_tiles / stage_tiles))
-    operand = ceil(k_tiles / parts) * TILE_K * tokens * 2
+    most_stages = min(MOST_STAGES, tiles_a_block * ceil(slice_tiles / stage_tiles))
+    most_batch = min(tiles_a_block, MOST_BATCH_TILES_ONE_TOKEN if tokens == 1 else MOST_BATCH_TILES)
+    operand = ceil(k_tiles / parts) * TILE_K * 2 * (2 if tokens == 1 else tokens)  # one token has its rest
     for in_shared in (True, False) if tokens > 1 else (True,):
         for limit in limits:
-            for stages in range(most, min(most, 2) - 1, -1):
-                need = _gemm_shared(tokens, stages, stage_tiles) + (operand if in_shared else 0)
-                if need <= limit:
-                    cut = Projection(blocks, parts, stages, stage_tiles, in_shared, need)
-                    return cut, most - stages
-    raise EngineError(
-        f"the CUDA kernels need {need} bytes of shared memory a block for {tokens} tokens of "
-        f"{k_tiles * TILE_K} values, got {limits[-1]}"
-    )
+            for batch in range(most_batch, 0, -1):
+                for stages in range(most_stages, min(most_stages, 2) - 1, -1):
+                    need = _gemm_shared(tokens, stages, stage_tiles, batch) + (operand if in_shared else 0)
+                    if need <= limit:
+                        return Projection(blocks, parts, stages, stage_tiles, batch, in_shared, need)
+    return None
 
 
-def _gemm_shared(tokens: int, stages: int, stage_tiles: int) -> int:
-    """Rings, mbarriers and warp sums: ``GEMM_BYTES`` of skinny_gemm.cuh."""
-    ring = GEMM_WARPS * stages * (stage_tiles * TILE_BYTES + 8)
-    batch, row_pad = (BATCH_TILES_ONE_TOKEN, 16) if tokens == 1 else (1, 20)
-    return ring + batch * GEMM_WARPS * tokens * row_pad * 4
+def _gemm_shared(tokens: int, stages: int, stage_tiles: int, batch_tiles: int) -> int:
+    """Rings and the warps' sums: ``GEMM_BYTES`` of skinny_gemm.cuh."""
+    ring = GEMM_WARPS * stages * stage_tiles * TILE_BYTES
+    row_pad = 16 if tokens == 1 else 20
+    return ring + batch_tiles * GEMM_WARPS * tokens * row_pad * 4

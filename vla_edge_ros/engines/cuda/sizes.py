@@ -19,7 +19,7 @@ TILE_TOKENS = 8
 MAX_TOKENS = 64
 MAX_SPLITS = 32  # one lane of a warp a split
 PREFILL_ROW_WARPS, PREFILL_KEY_WARPS = 3, 4  # 12 warps: what the registers of an SM hold
-DECODE_KEY_WARPS = 8
+DECODE_KEY_WARPS = 4  # fewer pages a block leave room for the next kernels' rings
 
 
 def round_up(value: int, multiple: int) -> int:
@@ -50,6 +50,7 @@ class Attention:
     row_warps: int
     row_groups: int
     splits: int
+    page_buffers: int
     shared_bytes: int
 
     @property
@@ -105,9 +106,11 @@ class Sizes:
             "MAX_PAGES": self.pages,
             "STAGES": cut.stages,
             "STAGE_TILES": cut.stage_tiles,
+            "BATCH_TILES": cut.batch_tiles,
             "OPERAND_IN_SHARED": int(cut.operand_in_shared),
             "KEY_WARPS": variant.attention.key_warps,
             "ROW_WARPS": variant.attention.row_warps,
+            "PAGE_BUFFERS": variant.attention.page_buffers,
             "SPLITS": variant.attention.splits,
             "OUTPUT_PARTS": variant.output.parts,
             "DOWN_PARTS": variant.down.parts,
@@ -182,23 +185,29 @@ def _plan_attention(tokens: int, decoder: DecoderConfig, device: Device, pages: 
     query_tiles = ceil(tokens * decoder.group_size / TILE_ROWS)
     row_warps = min(query_tiles, PREFILL_ROW_WARPS) if tokens > 1 else 1
     row_groups = ceil(query_tiles / row_warps)
-    most = PREFILL_KEY_WARPS if tokens > 1 else DECODE_KEY_WARPS
-    key_warps = most
-    while _attention_shared(key_warps, row_warps, slots, decoder.head_dim) > device.shared_bytes:
+    key_warps = PREFILL_KEY_WARPS if tokens > 1 else DECODE_KEY_WARPS
+
+    def shared(key_warps: int, buffers: int) -> int:
+        return attention_shared(tokens, key_warps, row_warps, buffers, slots, decoder)
+
+    while key_warps > 1 and shared(key_warps, 1) > device.shared_bytes:
         key_warps //= 2
     blocks_a_split = decoder.num_key_value_heads * row_groups
     wanted = max(1, device.multiprocessors // blocks_a_split) if tokens > 1 else MAX_SPLITS
-    return Attention(
-        key_warps=key_warps,
-        row_warps=row_warps,
-        row_groups=row_groups,
-        splits=min(wanted, MAX_SPLITS, ceil(pages / key_warps)),
-        shared_bytes=_attention_shared(key_warps, row_warps, slots, decoder.head_dim),
-    )
+    splits = min(wanted, MAX_SPLITS, ceil(pages / key_warps))
+    loops = splits * key_warps < pages
+    buffers = 2 if loops and shared(key_warps, 2) <= device.shared_bytes else 1
+    return Attention(key_warps, row_warps, row_groups, splits, buffers, shared(key_warps, buffers))
 
 
-def _attention_shared(key_warps: int, row_warps: int, slots: int, head_dim: int) -> int:
-    pages = key_warps * 2 * slots * head_dim * 2
+def attention_shared(
+    tokens: int, key_warps: int, row_warps: int, buffers: int, slots: int, decoder: DecoderConfig
+) -> int:
+    """Bytes of attention.cu: pages, queries and angles; or in their place what the key warps merge."""
+    head_dim, rows = decoder.head_dim, tokens * decoder.group_size
+    turns = min(tokens, (row_warps * TILE_ROWS - 1) // decoder.group_size + 2)
+    pages = buffers * key_warps * 2 * slots * head_dim * 2
     queries = row_warps * TILE_ROWS * (head_dim + 8) * 4
-    merge = row_warps * (key_warps // 2) * (head_dim // 2 + 4) * WARP * 4
-    return max(pages + queries, merge)
+    angles = buffers * key_warps * turns * (head_dim // 2 + 2) * 8
+    merge = key_warps * row_warps * (TILE_ROWS * 8 + min(rows, TILE_ROWS) * (head_dim + 8) * 4)
+    return max(pages + queries + angles, merge)

@@ -12,10 +12,13 @@ __device__ __forceinline__ uint64 partial_row(int kv_head, int split, int row) {
 }
 
 // Splits that have pages, of `pages` dealt out in groups of KEY_WARPS.
-__device__ __forceinline__ int splits_in_use(int pages) { return min(SPLITS, (pages + KEY_WARPS - 1) / KEY_WARPS); }
+__device__ __forceinline__ int splits_in_use(int pages) {
+  return min(SPLITS, (pages + KEY_WARPS - 1) / KEY_WARPS);
+}
 
 // The factor of split `lane` in the merged row; all lanes of a warp call this together. SPLITS <= 32.
-__device__ __forceinline__ float split_factor(const float2* maximum_and_sum, int kv_head, int row, int splits) {
+__device__ __forceinline__ float split_factor(const float2* maximum_and_sum, int kv_head, int row,
+                                              int splits) {
   const int lane = threadIdx.x % WARP;
   float2 mine{negative_infinity(), 0.0f};
   if (lane < splits) mine = maximum_and_sum[partial_row(kv_head, lane, row)];

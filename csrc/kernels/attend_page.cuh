@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// One warp's attention of 16 query rows over one page in shared memory, with a running softmax.
+//
+// Queries are turned as they are read, by the angles of their ranks less the page's base rank, and rounded to
+// bfloat16 once, after the turn. Scores, softmax and sums are float32.
+#pragma once
+#include "kv_page.cuh"
+
+constexpr int K_TILES = HEAD_DIM / TILE_K;
+constexpr int QUERY_STRIDE = HEAD_DIM + 8;  // floats; the pad spreads 8 rows over the banks
+constexpr float LOG2_E = 1.4426950408889634f;
+
+struct RowState {
+  Accumulator output[HEAD_DIM / 8];
+  float top[2], sum[2];  // rows lane / 4 and lane / 4 + 8
+};
+
+// k tiles j and j + K_TILES / 2 of one query tile as the 16-row operand, turned: rotate-half pairs meet in
+// one lane. `rotary`: the angles of rows lane / 4 and lane / 4 + 8.
+__device__ __forceinline__ void turn_queries(Vec4& lower, Vec4& upper, const float* tile,
+                                             const float2* const (&rotary)[2], int j) {
+  const int lane = threadIdx.x % WARP;
+  uint32 low[4], high[4];
+#pragma unroll
+  for (int reg = 0; reg < 4; ++reg) {
+    const int dim = j * TILE_K + (reg / 2) * 8 + (lane % 4) * 2;
+    const float* row = tile + (lane / 4 + reg % 2 * 8) * QUERY_STRIDE + dim;
+    const float2 a = *(const float2*)row, b = *(const float2*)(row + HEAD_DIM / 2);
+    const float4 turn = *(const float4*)(rotary[reg % 2] + dim);  // cos, sin, cos, sin
+    low[reg] = pack_bf16(a.x * turn.x - b.x * turn.y, a.y * turn.z - b.y * turn.w);
+    high[reg] = pack_bf16(b.x * turn.x + a.x * turn.y, b.y * turn.z + a.y * turn.w);
+  }
+  lower = {low[0], low[1], low[2], low[3]};
+  upper = {high[0], high[1], high[2], high[3]};
+}
+
+// Zero the values of slots from `fill` on: a probability of zero times NaN would be NaN.
+__device__ __forceinline__ uint32 drop_unfilled(uint32 pair, int slot, int fill) {
+  return slot + 1 < fill ? pair : slot < fill ? pair & 0xffffu : 0u;
+}
+
+__device__ __forceinline__ void attend_page(RowState& state, const float* query_tile,
+                                            const float2* const (&rotary)[2], const Vec4* keys,
+                                            const Vec4* values, int fill, const int (&limit)[2]) {
+  const int lane = threadIdx.x % WARP;
+  Accumulator scores[PAGE_SLOTS / 8] = {};
+#pragma unroll 1
+  for (int j = 0; j < K_TILES / 2; ++j) {
+    Vec4 lower, upper;
+    turn_queries(lower, upper, query_tile, rotary, j);
+#pragma unroll
+    for (int n = 0; n < PAGE_SLOTS / 8; ++n) {
+      const Vec4 b = keys[(n * (K_TILES / 2) + j) * WARP + lane];
+      mma(scores[n], lower, b.x, b.y);
+      mma(scores[n], upper, b.z, b.w);
+    }
+  }
+  float top[2] = {state.top[0], state.top[1]};
+#pragma unroll
+  for (int n = 0; n < PAGE_SLOTS / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int slot = n * 8 + (lane % 4) * 2 + i % 2;
+      float& score = scores[n].v[i];
+      score = slot < limit[i / 2] ? score * SOFTMAX_SCALE * LOG2_E : negative_infinity();
+      top[i / 2] = fmaxf(top[i / 2], score);
+    }
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    top[half] = fmaxf(top[half], __shfl_xor_sync(ALL_LANES, top[half], 1));
+    top[half] = fmaxf(top[half], __shfl_xor_sync(ALL_LANES, top[half], 2));
+    const float anchor = top[half] == negative_infinity() ? 0.0f : top[half];
+    const float shrink = exp2_fast(state.top[half] - anchor);
+    state.top[half] = top[half];
+    state.sum[half] *= shrink;
+#pragma unroll
+    for (int d = 0; d < HEAD_DIM / 8; ++d) {
+      state.output[d].v[2 * half] *= shrink;
+      state.output[d].v[2 * half + 1] *= shrink;
+    }
+#pragma unroll
+    for (int n = 0; n < PAGE_SLOTS / 8; ++n) {
+#pragma unroll
+      for (int i = 2 * half; i < 2 * half + 2; ++i) {
+        scores[n].v[i] = exp2_fast(scores[n].v[i] - anchor);
+        state.sum[half] += scores[n].v[i];  // this lane's slots; lanes are added at the end
+      }
+    }
+  }
+#pragma unroll
+  for (int s = 0; s < PAGE_SLOTS / 16; ++s) {
+    const Accumulator &even = scores[2 * s], &odd = scores[2 * s + 1];
+    Vec4 rest;  // a probability rounded to bfloat16 would be the largest error of an attention
+    const Vec4 probabilities = {
+        split_bf16(even.v[0], even.v[1], rest.x), split_bf16(even.v[2], even.v[3], rest.y),
+        split_bf16(odd.v[0], odd.v[1], rest.z), split_bf16(odd.v[2], odd.v[3], rest.w)};
+    const int slot = s * 16 + (lane % 4) * 2;
+#pragma unroll
+    for (int d = 0; d < HEAD_DIM / 16; ++d) {
+      Vec4 b = values[(s * (HEAD_DIM / 16) + d) * WARP + lane];
+      if (fill < PAGE_SLOTS) {
+        b.x = drop_unfilled(b.x, slot, fill);
+        b.y = drop_unfilled(b.y, slot + 8, fill);
+        b.z = drop_unfilled(b.z, slot, fill);
+        b.w = drop_unfilled(b.w, slot + 8, fill);
+      }
+      mma(state.output[2 * d], probabilities, b.x, b.y);
+      mma(state.output[2 * d + 1], probabilities, b.z, b.w);
+      mma(state.output[2 * d], rest, b.x, b.y);
+      mma(state.output[2 * d + 1], rest, b.z, b.w);
+    }
+  }
+}

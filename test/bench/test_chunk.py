@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chunk benchmark's rows, its PyTorch peer, and the times of single kernels."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("cupy")
+
+
+def test_a_row_names_engine_head_slots_and_three_quantiles_of_each_time():
+    from vla_edge_ros.bench.chunk import chunk_row
+
+    row = chunk_row("some engine", "bf16", "action", 4000, {"prefill_ms": [1.0, 2.0, 9.0], "chunk_ms": [4.0]})
+    assert row["engine"] == "some engine" and row["slots_used"] == 4000
+    assert row["prefill_ms"] == {"median": 2.0, "p99": 9.0, "max": 9.0}
+
+
+def test_the_static_peer_chooses_the_tokens_that_transformers_does(monkeypatch):
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from vla_edge_ros.bench import torch_peers
+    from vla_edge_ros.model.decoder_config import DecoderConfig
+
+    monkeypatch.setattr(torch_peers, "DEVICE", "cpu")
+    decoder = DecoderConfig(
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=32,
+        vocab_size=300,
+    )
+    torch.manual_seed(0)
+    model = torch_peers.empty_model(decoder, "cpu")
+    static = torch_peers.StaticDecoder(model, decoder, past=20, new_tokens=12, head_first=44, compiled=False)
+    cache = transformers.DynamicCache()
+    for layer in range(3):
+        cache.update(*(static.kv[layer, value, :, :, :20].clone() for value in (0, 1)), layer)
+
+    def expected(embedded, first):
+        positions = torch.arange(first, first + len(embedded))[None]
+        out = model.model(inputs_embeds=embedded[None], past_key_values=cache, position_ids=positions)
+        return (out.last_hidden_state[0, -1:] @ static.head.T).argmax(-1) + 44
+
+    with torch.no_grad():
+        vision = torch.randn(4, 128)
+        token = static.forward(vision, torch.arange(20, 24))
+        assert token == expected(vision, 20)
+        for step in range(3):
+            embedded = static.embedding[token]
+            token = static.forward(embedded, torch.tensor([24 + step]))
+            assert token == expected(embedded, 24 + step)
+
+
+@pytest.mark.gpu
+def test_kernel_rows_cover_both_passes_of_every_family():
+    from vla_edge_ros.bench.chunk import measure_engine
+    from vla_edge_ros.bench.kernel_times import kernel_rows
+    from vla_edge_ros.config import CacheConfig, VlaConfig
+    from vla_edge_ros.engines.cuda.engine import CudaEngine
+    from vla_edge_ros.model.decoder_config import DecoderConfig
+    from vla_edge_ros.model.random_weights import RandomWeights
+
+    decoder = DecoderConfig(
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=64,
+        vocab_size=600,
+    )
+    config = VlaConfig(cache=CacheConfig(capacity_slots=1024))
+    engine = CudaEngine(config, RandomWeights(decoder, 0))
+    engine.load()
+    times = measure_engine(engine, frames=20, repeats=3, seed=0)
+    assert len(times["chunk_ms"]) == 3 and len(times["decode_step_ms"]) == 21
+    rows = kernel_rows(engine, 640, 1e12)
+    families = {"qkv", "attention", "output", "gate_up", "down"}
+    assert {(row["pass"], row["kernels"]) for row in rows} == {
+        (name, family) for name in ("decode", "prefill") for family in families
+    }
+    assert all(row["layer_us"] > 0 for row in rows)
+    engine.close()

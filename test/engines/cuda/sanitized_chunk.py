@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What test_sanitizer.py runs under compute-sanitizer: a small model, a prompt, frames, three chunks."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from vla_edge_ros.config import ActionConfig, CacheConfig, FrameConfig, VlaConfig
+from vla_edge_ros.engines.cuda import inspection
+from vla_edge_ros.engines.cuda.engine import CudaEngine
+from vla_edge_ros.model.decoder_config import DecoderConfig
+from vla_edge_ros.model.random_weights import RandomWeights
+from vla_edge_ros.types import CacheView
+
+
+def main(head_dim: int) -> None:
+    decoder = DecoderConfig(
+        hidden_size=192,
+        intermediate_size=172,
+        num_hidden_layers=2,
+        num_attention_heads=6,
+        num_key_value_heads=2,
+        head_dim=head_dim,
+        vocab_size=303,
+    )
+    config = VlaConfig(
+        frame=FrameConfig(width=48, height=32),
+        cache=CacheConfig(capacity_slots=16 * 40, page_slots=16),
+        action=ActionConfig(bins=37),
+    )
+    engine = CudaEngine(config, RandomWeights(decoder, 0))
+    engine.load()
+    shape = (40, 2, 16, head_dim)
+    for layer in range(2):
+        inspection.write_kv(engine, layer, np.full(shape, np.nan), np.full(shape, np.nan))
+    engine.write_prompt(np.arange(21), [3, 1])
+    pages, fills = [3, 1], [16, 5]
+    for page in range(4, 39):
+        pages, fills = [*pages, page], [*fills, 6]
+        view = CacheView(np.array(pages, np.int32), np.array(fills, np.int32), 0)
+        engine.embed_frame(np.full((32, 48, 3), page, np.uint8))
+        engine.prefill(view)
+        if page in (4, 20, 38):
+            engine.decode(view, 8, lambda _: False)
+    engine.close()
+    print("completed")
+
+
+main(int(sys.argv[1]))

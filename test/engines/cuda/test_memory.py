@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The start-up table, and what an engine of the default sizes needs."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("cupy")
+
+from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.engines.cuda.buffers import scratch_needs
+from vla_edge_ros.engines.cuda.memory import MB, DeviceMemory, memory_table
+from vla_edge_ros.engines.cuda.packed_weights import PIECE_BYTES, weight_needs
+from vla_edge_ros.engines.cuda.sizes import Device, plan
+from vla_edge_ros.errors import EngineError
+from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B
+
+H200 = Device("H200", 90, 132, 232448, 233472)
+
+
+@pytest.fixture
+def needs():
+    sizes = plan(QWEN2_5_CODER_1_5B, VlaConfig(), H200)
+    return {**weight_needs(sizes), **scratch_needs(sizes)}
+
+
+def test_the_table_lists_the_largest_first_and_the_total(needs):
+    lines = memory_table(needs, 8192 * MB).splitlines()
+    sizes = [float(line.split()[1]) for line in lines]
+    assert sizes[:-1] == sorted(sizes[:-1], reverse=True)
+    assert lines[0].split()[0] == "gate_up" and lines[-1].split()[0] == "total"
+    assert sizes[-1] == pytest.approx(sum(needs.values()) / MB, abs=0.1)
+
+
+def test_the_full_size_fits_a_small_board_with_room(needs):
+    assert sum(needs.values()) + PIECE_BYTES < 4000 * MB
+
+
+def test_weights_are_two_bytes_each_and_nothing_is_kept_twice(needs):
+    decoder = QWEN2_5_CODER_1_5B
+    matrices = decoder.num_hidden_layers * (
+        decoder.hidden_size * (2 * decoder.q_size + 2 * decoder.kv_size + 3 * decoder.intermediate_size)
+    )
+    kept = sum(needs[name] for name in ("qkv", "output", "gate_up", "down"))
+    assert kept == 2 * matrices
+    assert needs["embedding"] == 2 * decoder.vocab_size * decoder.hidden_size
+    assert needs["head"] == 2 * 256 * decoder.hidden_size
+
+
+def test_over_the_ceiling_no_device_is_asked_and_the_error_is_the_table(needs):
+    with pytest.raises(EngineError, match=r"(?s)vram_ceiling_mb is 3000.*gate_up.*piece \(loading\).*total"):
+        DeviceMemory(needs, 3000 * MB, {"piece": PIECE_BYTES})

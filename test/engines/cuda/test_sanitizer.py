@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""compute-sanitizer finds no bad access and no race in the kernels of a small model."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.gpu, pytest.mark.slow]
+
+PROGRAM = Path(__file__).with_name("sanitized_chunk.py")
+ROOT = Path(__file__).resolve().parents[3]
+FOUND = 9
+
+
+@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+def test_a_small_model_is_clean(tool, head_dim):
+    sanitizer = shutil.which("compute-sanitizer")
+    if sanitizer is None:
+        pytest.skip("compute-sanitizer is not installed")
+    ran = subprocess.run(
+        [sanitizer, "--tool", tool, "--error-exitcode", str(FOUND), sys.executable, PROGRAM, str(head_dim)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "completed" in ran.stdout, ran.stdout[-2000:] + ran.stderr[-2000:]
+    assert ran.returncode == 0, ran.stdout[-4000:]

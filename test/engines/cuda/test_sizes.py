@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which sizes are taken and how they are cut; what is refused, with the numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vla_edge_ros.config import CacheConfig, FrameConfig, VlaConfig
+from vla_edge_ros.engines.cuda.projection import TILE_K, TILE_ROWS, plan_projection
+from vla_edge_ros.engines.cuda.sizes import Device, plan
+from vla_edge_ros.errors import EngineError
+from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B, TINY, DecoderConfig
+
+H200 = Device("H200", 90, 132, 232448, 233472)
+DEVICES = (
+    H200,
+    Device("A100", 80, 108, 166912, 167936),
+    Device("Orin", 87, 16, 166912, 167936),
+    Device("4090", 89, 128, 101376, 102400),
+    Device("5090", 120, 170, 101376, 102400),
+)
+
+
+def with_sizes(**sizes):
+    return dataclasses.replace(QWEN2_5_CODER_1_5B, **sizes)
+
+
+@pytest.mark.parametrize(
+    ("decoder", "config", "device", "text"),
+    [
+        (TINY, VlaConfig(), H200, "head_dim to be 64 or 128, got 16"),
+        (with_sizes(hidden_size=1504), VlaConfig(), H200, "hidden_size to be a multiple of 64, got 1504"),
+        (with_sizes(), VlaConfig(), Device("V100", 70, 80, 98304, 98304), "compute capability .* got 7.0"),
+        (
+            with_sizes(),
+            VlaConfig(cache=CacheConfig(capacity_slots=4000, page_slots=40)),
+            H200,
+            "cache.page_slots to be 16, 32, 48 or 64, got 40",
+        ),
+        (
+            with_sizes(),
+            VlaConfig(
+                frame=FrameConfig(width=256, height=128),
+                cache=CacheConfig(capacity_slots=2048, page_slots=128),
+            ),
+            H200,
+            "cache.page_slots|vision tokens",
+        ),
+    ],
+)
+def test_refused_with_what_is_needed_and_what_came(decoder, config, device, text):
+    with pytest.raises(EngineError, match=text):
+        plan(decoder, config, device)
+
+
+decoders = st.builds(
+    lambda hidden, inner, kv_heads, group, head_dim, tied: DecoderConfig(
+        hidden_size=64 * hidden,
+        intermediate_size=inner,
+        num_hidden_layers=1,
+        num_attention_heads=kv_heads * group,
+        num_key_value_heads=kv_heads,
+        head_dim=head_dim,
+        vocab_size=1000,
+        tie_word_embeddings=tied,
+    ),
+    st.integers(1, 64),
+    st.integers(1, 16000),
+    st.integers(1, 8),
+    st.integers(1, 8),
+    st.sampled_from([64, 128]),
+    st.booleans(),
+)
+
+
+@given(decoders, st.sampled_from(DEVICES), st.sampled_from([(128, 64, 32), (48, 32, 16), (128, 128, 64)]))
+def test_every_accepted_size_fits_every_chip(decoder, device, frame):
+    width, height, slots = frame
+    config = VlaConfig(
+        frame=FrameConfig(width=width, height=height),
+        cache=CacheConfig(capacity_slots=slots * 64, page_slots=slots),
+    )
+    sizes = plan(decoder, config, device)
+    for variant in (sizes.decode, sizes.prefill):
+        for cut in (variant.qkv, variant.output, variant.gate_up, variant.down, variant.head, variant.patch):
+            assert cut.shared_bytes <= device.shared_bytes
+            assert cut.blocks >= 1 and cut.stages >= 1 and 1 <= cut.stage_tiles <= 6
+        assert variant.qkv.parts == variant.gate_up.parts == 1, "their epilogues need whole sums"
+        attention = variant.attention
+        assert attention.shared_bytes <= device.shared_bytes and attention.threads <= 1024
+        assert attention.splits <= 32
+        rows = variant.tokens * decoder.group_size
+        assert attention.row_warps * attention.row_groups * TILE_ROWS >= rows
+
+
+@given(st.integers(1, 64), st.integers(1, 2000), st.integers(4, 1200), st.sampled_from(DEVICES))
+def test_no_cut_is_much_worse_than_the_best_possible(token_tiles, row_tiles, k_tiles, device):
+    """The busiest block reads at most twice its fair share, where there is enough to share out."""
+    cut = plan_projection(
+        1, row_tiles, k_tiles, 8, device.multiprocessors, device.shared_bytes, device.shared_bytes_sm
+    )
+    busiest = -(-row_tiles // cut.blocks) * -(-k_tiles // cut.parts)
+    fair = row_tiles * k_tiles / device.multiprocessors
+    assert busiest <= max(2 * fair, -(-k_tiles // 8) * 2)
+    assert cut.blocks * cut.parts <= max(device.multiprocessors, cut.parts)
+
+
+def test_padding_to_tiles():
+    sizes = plan(with_sizes(intermediate_size=8961), VlaConfig(), H200)
+    assert sizes.intermediate == 8976 and sizes.intermediate % TILE_K == 0
+    assert sizes.head_first + sizes.head_rows == QWEN2_5_CODER_1_5B.vocab_size

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same decoder in Hugging Face transformers, over the same cached keys and values: the outside judge.
+
+Needs torch and transformers, which the package does not depend on; used by GPU tests and benchmarks only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+from vla_edge_ros.engines.cuda import inspection
+from vla_edge_ros.engines.cuda.engine import CudaEngine
+from vla_edge_ros.engines.numpy_ops import rope_angles, rotate
+from vla_edge_ros.model.decoder_config import DecoderConfig
+from vla_edge_ros.model.random_weights import RandomWeights, scale_and_offset, tensor_key
+
+_GENERATOR_BLOCKS, _GENERATOR_THREADS = 2048, 256
+
+
+def empty_model(decoder: DecoderConfig, device: str) -> Any:
+    """A float32 model of these sizes whose weights are still to be set. Qwen2 where QKV has a bias."""
+    config_class, model_class = (
+        (Qwen2Config, Qwen2ForCausalLM) if decoder.qkv_bias else (LlamaConfig, LlamaForCausalLM)
+    )
+    config = config_class(
+        hidden_size=decoder.hidden_size,
+        intermediate_size=decoder.intermediate_size,
+        num_hidden_layers=decoder.num_hidden_layers,
+        num_attention_heads=decoder.num_attention_heads,
+        num_key_value_heads=decoder.num_key_value_heads,
+        head_dim=decoder.head_dim,
+        vocab_size=decoder.vocab_size,
+        rms_norm_eps=decoder.rms_norm_eps,
+        rope_parameters={"rope_type": "default", "rope_theta": decoder.rope_theta},
+        tie_word_embeddings=decoder.tie_word_embeddings,
+        max_position_embeddings=decoder.max_position_embeddings,
+        attn_implementation="sdpa",
+    )
+    with torch.device(device):
+        return model_class(config).eval().requires_grad_(False)
+
+
+def random_model(engine: CudaEngine, weights: RandomWeights) -> Any:
+    """The model with the engine's own seeded weights, made on the device tensor by tensor."""
+    model = empty_model(weights.config, "cuda")
+    kernel = engine.kernels["loading"]["random_bfloat16"]
+    for name, parameter in model.named_parameters():
+        bits = cupy.empty(parameter.numel(), np.int16)
+        scale, offset = scale_and_offset(name)
+        key = int(tensor_key(weights.seed, name))
+        cupy.cuda.runtime.deviceSynchronize()
+        kernel.launch(
+            0, (_GENERATOR_BLOCKS, 1, 1), _GENERATOR_THREADS, 0,
+            bits.data.ptr, key, 0, parameter.numel(), scale, offset,
+        )  # fmt: skip
+        cupy.cuda.runtime.deviceSynchronize()
+        made = torch.as_tensor(bits, device="cuda").view(torch.bfloat16)
+        parameter.copy_(made.reshape(parameter.shape))
+    torch.cuda.synchronize()
+    return model
+
+
+def cached_pages(
+    engine: CudaEngine, pages: NDArray[np.int32], fills: NDArray[np.int32], dtype: torch.dtype
+) -> DynamicCache:
+    """What the engine keeps in ``pages``, as a cache with keys at the ranks the engine gives them."""
+    decoder = engine.sizes.decoder
+    cache = DynamicCache()
+    bases = np.repeat(np.cumsum(fills) - fills, fills)
+    cosine, sine = rope_angles(engine.sizes.ranks, decoder.head_dim, decoder.rope_theta)
+    valid = np.arange(engine.sizes.page_slots) < np.asarray(fills)[:, None]
+    for layer in range(decoder.num_hidden_layers):
+        keys, values = (kv[pages].transpose(1, 0, 2, 3)[:, valid] for kv in inspection.read_kv(engine, layer))
+        keys = rotate(keys, cosine[bases], sine[bases])
+        cache.update(*(torch.from_numpy(kv)[None].to("cuda", dtype) for kv in (keys, values)), layer)
+    return cache
+
+
+def forward(model: Any, embedded: torch.Tensor, cache: DynamicCache) -> torch.Tensor:
+    """Normed hidden states ``[tokens, hidden]`` of ``embedded`` behind what ``cache`` holds; it grows."""
+    past = cache.get_seq_length()
+    positions = torch.arange(past, past + len(embedded), device=embedded.device)[None]
+    with torch.no_grad():
+        out = model.model(
+            inputs_embeds=embedded[None], past_key_values=cache, position_ids=positions, use_cache=True
+        )
+    return out.last_hidden_state[0]
