@@ -11,6 +11,7 @@ millionth is rounded away, so that sensor noise cannot decide a tie.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,17 +53,15 @@ class FrameMemory:
         self.capacity_frames = capacity_frames
         self.descriptor_size = descriptor_size
         places = capacity_frames + 1
-        self._sequences = np.zeros(places, np.int64)
-        self._stamps_ns = np.zeros(places, np.int64)
-        self._times_ns = np.zeros(places, np.int64)
-        self._pages = np.zeros(places, np.int32)
-        self._links = np.zeros(places, np.float64)
-        self._skips = np.zeros(places, np.float64)
+        # One table for each type, so that a removal moves each with one copy.
+        self._integers = np.zeros((4, places), np.int64)
+        self._sequences, self._stamps_ns, self._times_ns, self._pages = self._integers
+        self._similarities = np.zeros((2, places), np.float64)
+        self._links, self._skips = self._similarities
         # Rows stay where they are and only their numbers move: an embedding is 12 KB, its number 8 bytes.
-        self._rows = np.arange(places, dtype=np.int64)
+        self._rows = list(range(places))
         self._descriptors = np.zeros((places, descriptor_size), np.float64)
-        self._blank = np.zeros(places, bool)
-        self._moving = (self._sequences, self._stamps_ns, self._times_ns, self._pages, self._skips)
+        self._blank = [False] * places
         self.clear()
 
     def clear(self) -> None:
@@ -89,7 +88,7 @@ class FrameMemory:
         return self._times_ns[: self._count]
 
     @property
-    def pages(self) -> NDArray[np.int32]:
+    def pages(self) -> NDArray[np.int64]:
         """Physical pages ``[n]``."""
         return self._pages[: self._count]
 
@@ -147,11 +146,10 @@ class FrameMemory:
         if joined and (self._blank[self._rows[index - 1]] or self._blank[self._rows[index + 1]]):
             new_link = 1.0
 
-        for array in self._moving:
-            array[index : n - 1] = array[index + 1 : n]
-        self._rows[index : n - 1] = self._rows[index + 1 : n]
-        self._rows[n - 1] = row
-        self._links[index : n - 1] = self._links[index + 1 : n]
+        self._integers[:, index : n - 1] = self._integers[:, index + 1 : n]
+        self._similarities[:, index : n - 1] = self._similarities[:, index + 1 : n]
+        del self._rows[index]
+        self._rows.insert(n - 1, row)
         self._count = n = n - 1
 
         if joined:
@@ -173,12 +171,12 @@ class FrameMemory:
         if values.shape != (self.descriptor_size,):
             raise ValueError(f"expected a descriptor of shape ({self.descriptor_size},), got {values.shape}")
         peak = float(np.abs(values).max(initial=0.0))
-        if not np.isfinite(peak):
+        if not math.isfinite(peak):
             raise ValueError("expected a finite descriptor, got NaN or infinity")
         if peak == 0.0:
             return values
         whole = np.rint(values / peak * _RANGE)
-        return np.rint(whole * (_UNIT / np.sqrt(self._dot(whole, whole))))
+        return np.rint(whole * (_UNIT / math.sqrt(self._dot(whole, whole))))
 
     def _similarity(self, first: int, second: int, blank: float) -> float:
         """Cosine of two kept frames on a grid of 2**-20; ``blank`` where one of them shows nothing."""
@@ -186,8 +184,8 @@ class FrameMemory:
         if self._blank[a] or self._blank[b]:
             return 1.0 if self._blank[a] and self._blank[b] else blank
         cosine = self._dot(self._descriptors[a], self._descriptors[b]) / _UNIT**2
-        return float(np.rint(cosine / _SIMILARITY_STEP)) * _SIMILARITY_STEP
+        return round(cosine / _SIMILARITY_STEP) * _SIMILARITY_STEP
 
     @staticmethod
     def _dot(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-        return float(a @ b)
+        return float(a.dot(b))
