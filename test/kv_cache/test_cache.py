@@ -133,3 +133,15 @@ def test_impossible_sizes_are_refused_with_the_arithmetic():
         ConfigError, match="4 pages of 32 slots less 2 prompt, 1 action and 1 incoming page leave 0"
     ):
         KvCache(config, make_policy(config), frame_tokens=32, prompt_pages=2)
+
+
+def test_flush_gives_every_page_back_and_begins_the_count_anew():
+    """Otherwise a reservoir would weigh the new frames against those it no longer holds."""
+    kv = cache(eviction="reservoir")
+    for sequence in range(1, 40):
+        insert(kv, sequence)
+    kv.flush()
+    assert (len(kv.memory), kv.memory.seen, kv.prompt_tokens) == (0, 0, 40)
+    assert sorted(kv._free) == list(range(3, 14))
+    insert(kv, 40)
+    assert kv.memory.sequences.tolist() == [40]

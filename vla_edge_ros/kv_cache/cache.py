@@ -82,10 +82,10 @@ class KvCache:
         return tuple(range(pages))
 
     def flush(self) -> None:
-        """Forget every frame, keep the prompt."""
+        """Forget every frame, and how many were seen; keep the prompt."""
         assert not self._open, "a chunk is open"
-        while len(self.memory):
-            self._free.append(self.memory.remove(0).page)
+        self._free += self.memory.pages.tolist()
+        self.memory.clear()
 
     def begin(self, sequence: int, stamp_ns: int) -> Chunk:
         """Open the transaction of one chunk. Leaving its ``with`` block without ``commit`` rolls back."""
