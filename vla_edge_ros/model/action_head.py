@@ -32,6 +32,10 @@ class ActionHead:
         self._high = np.array(config.high, np.float64)
         self._bins = config.bins
         self._last_id = vocab_size - 1
+        self._dimensions = np.arange(len(config.names))
+        # Weighted ends, not low + step * bin: both ends come out exact.
+        fraction = np.arange(config.bins) / (config.bins - 1)
+        self._centres = self._low[:, None] * (1.0 - fraction) + self._high[:, None] * fraction
 
     @property
     def first_id(self) -> int:
@@ -44,17 +48,15 @@ class ActionHead:
         A token that is no action token (possible with ``action.head: full_vocabulary`` only) raises
         ``EngineError``: taken for the nearest bin it would command an extreme motion.
         """
-        ids = np.asarray(tokens, np.int64)
-        if ids.shape != self._low.shape:
+        if len(tokens) != len(self._names):
             raise EngineError(f"expected {len(self._names)} action tokens, got {len(tokens)}")
-        for name, token in zip(self._names, ids, strict=True):
-            if not self.first_id <= token <= self._last_id:
+        bins = [self._last_id - token for token in tokens]
+        for name, bin_, token in zip(self._names, bins, tokens, strict=True):
+            if not 0 <= bin_ < self._bins:
                 raise EngineError(
                     f"expected an action token {self.first_id} to {self._last_id} for {name}, got {token}"
                 )
-        bin_fraction = (self._last_id - ids) / (self._bins - 1)
-        # Weighted ends, not low + step * bin: both ends come out exact.
-        return self._low * (1.0 - bin_fraction) + self._high * bin_fraction
+        return self._centres[self._dimensions, bins]
 
     def encode(self, values: ArrayLike) -> tuple[int, ...]:
         """Values ``[dimensions]`` -> tokens of the nearest bins; values outside the range take its end."""
