@@ -29,8 +29,9 @@ class Quantiles:
     def of(cls, samples: Sequence[float]) -> Quantiles:
         if not samples:
             return cls()
-        p50, p95, p99 = np.quantile(np.asarray(samples), (0.5, 0.95, 0.99))
-        return cls(float(p50), float(p95), float(p99), max(samples))
+        ordered = np.sort(samples)
+        p50, p95, p99 = np.quantile(ordered, (0.5, 0.95, 0.99))
+        return cls(float(p50), float(p95), float(p99), float(ordered[-1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,9 @@ class RunMetrics:
             self._outcomes: Counter[Outcome] = Counter()
             self._sources: Counter[ActionSource] = Counter()
             self._refusals: Counter[Reason] = Counter()
-            self._recent: deque[tuple[Outcome, ActionSource]] = deque(maxlen=self._window)
+            self._missed: deque[bool] = deque(maxlen=self._window)
+            self._repeated: deque[bool] = deque(maxlen=self._window)
+            self._zeroed: deque[bool] = deque(maxlen=self._window)
             self._latencies: deque[float] = deque(maxlen=self._window)
             self._late_messages = 0
             self._dropped_results = 0
@@ -88,7 +91,9 @@ class RunMetrics:
         with self._lock:
             self._outcomes[record.outcome] += 1
             self._sources[record.source] += 1
-            self._recent.append((record.outcome, record.source))
+            self._missed.append(record.outcome in DEADLINE_MISSES)
+            self._repeated.append(record.source is ActionSource.REPEAT)
+            self._zeroed.append(record.source is ActionSource.ZERO)
             if record.outcome is Outcome.REFUSED and record.decision is not None:
                 self._refusals[record.decision.reason] += 1
             if record.source is ActionSource.FRESH:
@@ -113,7 +118,6 @@ class RunMetrics:
 
     def snapshot(self) -> MetricsSnapshot:
         with self._lock:
-            recent = list(self._recent)
             latencies = list(self._latencies)  # sorted outside the lock: the answering thread may be waiting
             counts = {
                 "cycles": sum(self._outcomes.values()),
@@ -125,13 +129,10 @@ class RunMetrics:
                 "skipped_cycles": self._skipped,
                 "unanswered_cycles": self._unanswered,
                 "longest_repeat": self._longest_repeat,
+                "window_cycles": len(self._missed),
+                "window_deadline_misses": sum(self._missed),
+                "window_repeats": sum(self._repeated),
+                "window_zeros": sum(self._zeroed),
                 "last": self._last,
             }
-        return MetricsSnapshot(
-            latency_ms=Quantiles.of(latencies),
-            window_cycles=len(recent),
-            window_deadline_misses=sum(outcome in DEADLINE_MISSES for outcome, _ in recent),
-            window_repeats=sum(source is ActionSource.REPEAT for _, source in recent),
-            window_zeros=sum(source is ActionSource.ZERO for _, source in recent),
-            **counts,
-        )
+        return MetricsSnapshot(latency_ms=Quantiles.of(latencies), **counts)
