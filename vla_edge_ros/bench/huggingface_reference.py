@@ -66,6 +66,16 @@ def random_model(engine: CudaEngine, weights: RandomWeights) -> Any:
     return model
 
 
+def in_bfloat16(model: Any, exact: Any) -> Any:
+    """``model`` as transformers loads it in bfloat16: with the rotary frequencies of ``exact``, in float32.
+
+    ``.to(bfloat16)`` alone would round them too, and at rank 4,000 an angle would be wrong by radians.
+    """
+    half = model.to(torch.bfloat16)
+    half.model.rotary_emb = exact.model.rotary_emb
+    return half
+
+
 def cached_pages(
     engine: CudaEngine, pages: NDArray[np.int32], fills: NDArray[np.int32], dtype: torch.dtype
 ) -> DynamicCache:

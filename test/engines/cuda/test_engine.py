@@ -56,7 +56,7 @@ def test_a_stream_of_frames_agrees_with_the_numpy_engine(engine, case, weights, 
         tokens = case.config.frame.tokens
         got = inspection.hidden(engine, "prefill")[:tokens]
         assert cosine(got, oracle.hidden) > 0.9995
-        assert np.abs(got - oracle.hidden).max() < 0.2
+        assert np.abs(got - oracle.hidden).max() < 0.05
         decoded = engine.decode(view, ACTION_TOKENS, never_stop)
         # The same tokens for both: a near tie may fall differently, and the texts would part from there.
         oracle._first_token = decoded.tokens[0]

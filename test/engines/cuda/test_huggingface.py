@@ -45,7 +45,7 @@ def full(torch, reference):
     engine = CudaEngine(VlaConfig(), weights)
     engine.load()
     model = reference.random_model(engine, weights)
-    half = reference.random_model(engine, weights).to(torch.bfloat16)
+    half = reference.in_bfloat16(reference.random_model(engine, weights), model)
     yield engine, model, half
     engine.close()
 
@@ -203,10 +203,9 @@ def test_small_models_from_save_pretrained_folders(torch, reference, name, tmp_p
     )
     made = getattr(transformers, f"{family}ForCausalLM")(config).to(getattr(torch, stored))
     made.save_pretrained(tmp_path, max_shard_size=shard)
-    half = made.to(torch.bfloat16).cuda().eval()
-    half.requires_grad_(False)
     model = type(made)(config).cuda().eval().requires_grad_(False)
-    model.load_state_dict({name: value.float() for name, value in half.state_dict().items()})
+    model.load_state_dict({name: value.bfloat16().float() for name, value in made.state_dict().items()})
+    half = reference.in_bfloat16(made.cuda().eval().requires_grad_(False), model)
     engine = CudaEngine(
         VlaConfig(model=ModelSource(path=str(tmp_path)), cache=CacheConfig(capacity_slots=1024))
     )

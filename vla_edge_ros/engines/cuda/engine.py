@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 import cupy
 import numpy as np
@@ -53,14 +54,19 @@ class CudaEngine:
         device = current_device()
         self.sizes = plan(decoder, self._config, device)
         self._compile()
-        needs = {**weight_needs(self.sizes), **scratch_needs(self.sizes)}
-        ceiling = self._config.engine.vram_ceiling_mb * MB
-        self.buffers = DeviceMemory(needs, ceiling, {"piece": PIECE_BYTES})
-        self._sampler = PeakSampler()
-        self.stream = cupy.cuda.Stream(non_blocking=True)
-        self._load_weights()
-        self._take_host_memory()
-        self._capture()
+        with ExitStack() as taken:  # gives everything back where a later step fails
+            needs = {**weight_needs(self.sizes), **scratch_needs(self.sizes)}
+            ceiling = self._config.engine.vram_ceiling_mb * MB
+            self.buffers = DeviceMemory(needs, ceiling, {"piece": PIECE_BYTES})
+            taken.callback(self.buffers.close)
+            self._sampler = PeakSampler()
+            taken.callback(self._sampler.close)
+            self.stream = cupy.cuda.Stream(non_blocking=True)
+            taken.callback(self.stream.synchronize)
+            self._load_weights()
+            self._take_host_memory()
+            self._capture()
+            self._taken = taken.pop_all()
         self._view: CacheView | None = None
         self._embedded = False
         self._loaded = True
@@ -209,10 +215,8 @@ class CudaEngine:
         if not self._loaded:
             return
         self._loaded, self._view = False, None
-        self.stream.synchronize()
-        self._sampler.close()
+        self._taken.close()
         del self._embed, self._prefill, self._step, self.passes, self.kernels
-        self.buffers.close()
 
     def _require_finite(self, what: str) -> None:
         if self._status[0]:

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A start-up that fails half-way keeps nothing; checked without a device, on stand-ins for what it takes."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("cupy")
+
+from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.engines.cuda import engine as module
+from vla_edge_ros.engines.cuda.sizes import Device
+from vla_edge_ros.errors import EngineError, WeightsError
+
+
+class Taken:
+    """Something that must be given back, and a record of the order in which it was."""
+
+    def __init__(self, name, given_back):
+        self.name, self.given_back = name, given_back
+
+    def close(self):
+        self.given_back.append(self.name)
+
+    synchronize = close
+
+
+@pytest.fixture
+def given_back(monkeypatch):
+    names = []
+    monkeypatch.setattr(module, "current_device", lambda: Device("H200", 90, 132, 232448, 233472))
+    monkeypatch.setattr(module, "load_kernels", lambda *_, **__: {})
+    monkeypatch.setattr(module, "DeviceMemory", lambda *_: Taken("buffers", names))
+    monkeypatch.setattr(module, "PeakSampler", lambda: Taken("sampler", names))
+    monkeypatch.setattr(module.cupy.cuda, "Stream", lambda **_: Taken("stream", names))
+    return names
+
+
+@pytest.mark.parametrize("stage", ["_load_weights", "_take_host_memory", "_capture"])
+def test_what_was_taken_is_given_back_in_reverse(given_back, monkeypatch, stage):
+    def fail(self):
+        raise WeightsError("a tensor is missing")
+
+    for name in ("_load_weights", "_take_host_memory", "_capture"):
+        monkeypatch.setattr(module.CudaEngine, name, fail if name == stage else lambda self: None)
+    engine = module.CudaEngine(VlaConfig())
+    with pytest.raises(WeightsError, match="missing"):
+        engine.load()
+    assert given_back == ["stream", "sampler", "buffers"]
+    with pytest.raises(EngineError, match="expected load"):
+        engine.memory()
+    engine.close()
+    assert len(given_back) == 3
