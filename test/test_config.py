@@ -61,6 +61,10 @@ def test_no_float_takes_what_is_not_a_finite_number(section, name, value):
             lambda: TimingConfig(margin_ms=32.0),
             "timing.margin_ms [+] publish_lead_ms must be below deadline_ms",
         ),
+        (
+            lambda: TimingConfig(recheck_margin_ms=32.0),
+            "timing.recheck_margin_ms [+] publish_lead_ms must be below deadline_ms",
+        ),
         (lambda: TimingConfig(deadline_ms=0.0), "timing.deadline_ms must be at least 1.0, got 0.0"),
         (lambda: CacheConfig(capacity_slots=4095), "cache.capacity_slots must be a multiple of page_slots"),
         (lambda: CacheConfig(eviction="lru"), "cache.eviction must be one of fifo, .*got 'lru'"),

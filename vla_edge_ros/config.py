@@ -149,7 +149,9 @@ class TimingConfig:
     publish_lead_ms: float = param(
         1.0, "the watchdog answers this long before the deadline, so that its message is not late", low=0.1
     )
-    recheck_margin_ms: float = param(0.5, "a chunk is cut when it would end later than this before the lead")
+    recheck_margin_ms: float = param(
+        0.5, "a chunk is cut when it would end later than this before the lead", low=0.0
+    )
     spin_us: float = param(
         100.0, "the last stretch of a wait that spins instead of sleeping", low=0.0, high=500.0
     )
@@ -173,6 +175,21 @@ class TimingConfig:
                 f"timing.margin_ms + publish_lead_ms must be below deadline_ms, "
                 f"got {self.margin_ms} + {self.publish_lead_ms} >= {self.deadline_ms}"
             )
+        if self.chunk_limit_ms <= 0:
+            raise ConfigError(
+                f"timing.recheck_margin_ms + publish_lead_ms must be below deadline_ms, or no chunk may run: "
+                f"got {self.recheck_margin_ms} + {self.publish_lead_ms} >= {self.deadline_ms}"
+            )
+
+    @property
+    def budget_ms(self) -> float:
+        """When admission plans a chunk to end, after the grid point."""
+        return self.deadline_ms - self.margin_ms
+
+    @property
+    def chunk_limit_ms(self) -> float:
+        """When a running chunk must end, after the grid point, to be there before the watchdog answers."""
+        return self.deadline_ms - self.publish_lead_ms - self.recheck_margin_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,8 +27,8 @@ class RobustAdmission:
     def __init__(self, timing: TimingConfig, admission: AdmissionConfig):
         self.model = CostModel()
         self.rejected_samples = 0
-        self._budget_ms = timing.deadline_ms - timing.margin_ms
-        self._limit_ms = timing.deadline_ms - timing.publish_lead_ms - timing.recheck_margin_ms
+        self._budget_ms = timing.budget_ms
+        self._limit_ms = timing.chunk_limit_ms
         self._quantile = admission.cost_quantile
         self._probes = ProbeSchedule(admission.probe_after, admission.probe_every_max)
         self._refusing = False
