@@ -32,6 +32,10 @@ def test_any_names_can_be_ordered(names):
     assert sorted(sorted(names, key=natural_key)) == sorted(names)
 
 
+def test_superscript_is_a_digit_but_no_number():
+    assert sorted(["10\u00b25.png", "9.png"], key=natural_key) == ["9.png", "10\u00b25.png"]
+
+
 @pytest.mark.parametrize("suffix", [".png", ".bmp", ".ppm", ".webp", ".tiff", ".JPG"])
 def test_formats_decode_as_opencv_decodes_them(suffix, tmp_path):
     rng = np.random.default_rng(3)

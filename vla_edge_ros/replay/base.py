@@ -42,14 +42,20 @@ class FrameSource(Protocol):
         ...
 
 
+MOST_WARNINGS = 50
+
+
 class WarnOnce:
-    """Warnings that a looping source would otherwise repeat every pass."""
+    """Warnings that a looping source would otherwise repeat every pass; ``MOST_WARNINGS`` different ones."""
 
     def __init__(self, name: str):
         self._name = name
         self._said: set[str] = set()
 
     def __call__(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            LOGGER.warning("%s: %s", self._name, text)
+        if text in self._said or len(self._said) > MOST_WARNINGS:
+            return
+        self._said.add(text)
+        if len(self._said) > MOST_WARNINGS:  # a bag may hold thousands of broken messages
+            text = "further warnings are not shown"
+        LOGGER.warning("%s: %s", self._name, text)

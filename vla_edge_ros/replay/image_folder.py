@@ -17,7 +17,7 @@ from vla_edge_ros.replay.picture import decode_picture
 def natural_key(name: str) -> list[tuple[int, int, str]]:
     """Sort key that compares runs of digits as numbers."""
     parts = re.findall(r"[0-9]+|[^0-9]+", name)
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
 
 
 def image_files(folder: Path) -> list[Path]:
