@@ -143,6 +143,14 @@ def test_wrong_type_names_file_tensor_expected_and_got(tmp_path):
         assert part in str(caught.value)
 
 
+def test_wrong_type_of_an_optional_tensor_is_refused_when_it_is_read(tmp_path):
+    tensors = {name: stored(values, "bfloat16") for name, values in reference().items()}
+    tensors["vla.patch_projection"] = stored(np.zeros(32), "float64")
+    write_stored(tmp_path / "model.safetensors", tensors)
+    with pytest.raises(WeightsError, match="vla.patch_projection must be BF16, F16 or F32, got F64"):
+        CheckpointWeights(tmp_path, TINY).tensor("vla.patch_projection")
+
+
 @pytest.mark.parametrize("keep", [0, 4, 8, 200, -1])
 def test_cut_file_is_refused_by_name(tmp_path, keep):
     write(tmp_path, reference())

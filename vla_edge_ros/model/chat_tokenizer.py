@@ -108,6 +108,6 @@ def _find_template(folder: Path, settings: dict[str, Any]) -> str | None:
         return own_file.read_text(encoding="utf-8")
     template = settings.get("chat_template")
     if isinstance(template, list):  # several by name; "default" is the one for plain chat
-        by_name = {entry["name"]: entry["template"] for entry in template}
+        by_name = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
         template = by_name.get("default")
     return template

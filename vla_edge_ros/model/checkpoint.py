@@ -57,8 +57,6 @@ class CheckpointWeights:
         if stored.shape != shape:
             got = list(stored.shape)
             raise WeightsError(f"{stored.path}: {name} must have shape {list(shape)}, got {got}")
-        if stored.dtype not in _STORED_TYPES:
-            raise WeightsError(f"{stored.path}: {name} must be BF16, F16 or F32, got {stored.dtype}")
 
     def raw(self, name: str) -> tuple[str, NDArray[np.generic]]:
         """``(type, elements)`` mapped from the file, read-only; bfloat16 as uint16 bits."""
@@ -79,7 +77,10 @@ class CheckpointWeights:
     def _find(self, name: str) -> StoredTensor:
         if name not in self._stored:
             raise WeightsError(f"{self.folder}: tensor {name} is missing ({len(self._stored)} tensors found)")
-        return self._stored[name]
+        stored = self._stored[name]
+        if stored.dtype not in _STORED_TYPES:
+            raise WeightsError(f"{stored.path}: {name} must be BF16, F16 or F32, got {stored.dtype}")
+        return stored
 
 
 def _to_float32(type_name: str, data: NDArray[np.generic]) -> NDArray[np.float32]:
