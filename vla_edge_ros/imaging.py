@@ -108,6 +108,18 @@ LAYOUTS: dict[str, Layout] = {
 }
 
 
+def message_to_rgb(message: Any) -> NDArray[np.uint8]:
+    """``to_rgb`` of anything that has the fields of ``sensor_msgs/Image``: rclpy's class, a bag reader's."""
+    return to_rgb(
+        message.height,
+        message.width,
+        message.encoding,
+        bool(message.is_bigendian),
+        message.step,
+        message.data,
+    )
+
+
 def to_rgb(
     height: int, width: int, encoding: str, is_bigendian: bool, step: int, data: Any
 ) -> NDArray[np.uint8]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rosbags.typesys import Stores, get_typestore
 
 from vla_edge_ros.errors import ImageError, SourceError
-from vla_edge_ros.imaging import to_rgb
+from vla_edge_ros.imaging import message_to_rgb
 from vla_edge_ros.replay.bag_files import Storage, Topic, open_storages
 from vla_edge_ros.replay.base import LOGGER, SourceFrame, WarnOnce
 from vla_edge_ros.replay.picture import decode_picture
@@ -109,11 +109,4 @@ class BagSource:
                 return decode_picture(memoryview(message.data))
             except ImageError as error:
                 raise ImageError(error.reason, f"{error} (format {message.format!r})") from None
-        return to_rgb(
-            message.height,
-            message.width,
-            message.encoding,
-            bool(message.is_bigendian),
-            message.step,
-            message.data,
-        )
+        return message_to_rgb(message)

@@ -14,7 +14,7 @@ from sensor_msgs.msg import Image
 
 from vla_edge_ros.config import FrameConfig
 from vla_edge_ros.errors import ImageError
-from vla_edge_ros.imaging import resize_rgb, to_rgb
+from vla_edge_ros.imaging import message_to_rgb, resize_rgb
 from vla_edge_ros.ros.stamps import StampRules
 from vla_edge_ros.types import NS_PER_MS
 
@@ -66,14 +66,7 @@ class FrameInput:
         """Take one image message; a refusal is counted and warned about once in a while."""
         now_ns = self._now_ns()
         try:
-            pixels = to_rgb(
-                message.height,
-                message.width,
-                message.encoding,
-                bool(message.is_bigendian),
-                message.step,
-                message.data,
-            )
+            pixels = message_to_rgb(message)
             stamp = message.header.stamp
             stamp_ns = self._stamps.apply(stamp.sec, stamp.nanosec, now_ns)
         except ImageError as refusal:
