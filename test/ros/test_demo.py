@@ -30,6 +30,13 @@ def test_a_parameter_file_that_is_not_there_is_named(capsys):
     assert "nowhere.yaml" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("seconds", ["-1", "nan", "inf"])
+def test_duration_that_cannot_be_waited_for_is_refused(seconds, capsys):
+    with pytest.raises(SystemExit):
+        _parse(["--duration", seconds])
+    assert "--duration must be at least 0 seconds" in capsys.readouterr().err
+
+
 def test_shipped_files_are_found_and_others_are_named():
     assert share_file("config/tiny.yaml").is_file()
     with pytest.raises(ConfigError, match="config/none.yaml"):

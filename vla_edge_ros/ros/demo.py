@@ -91,6 +91,8 @@ def _parse(args: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     options = parser.parse_args(args[:split])
     if options.config and not options.config.is_file():
         parser.error(f"--config must name a parameter file, got {options.config}")
+    if not 0 <= options.duration < float("inf"):
+        parser.error(f"--duration must be at least 0 seconds, got {options.duration}")
     return options, args[split + 1 :]
 
 
