@@ -17,9 +17,8 @@ class BackgroundWriter(Generic[Item]):
     """Hands items to ``write`` in order, in batches, on its own thread.
 
     At most ``limit`` units wait (items, or bytes where ``put`` is told sizes); beyond, new items are dropped
-    and counted. After a failure (disk
-    full, folder gone) nothing more is written: it is logged once, kept in ``error``, and all further items
-    count as dropped. ``put`` may be called from any thread and never waits.
+    and counted. After a failure (disk full, folder gone) nothing more is written: it is logged once, kept in
+    ``error``, and all further items count as dropped. ``put`` may be called from any thread and never waits.
     """
 
     def __init__(self, name: str, write: Callable[[Sequence[Item]], None], limit: int):
@@ -64,9 +63,7 @@ class BackgroundWriter(Generic[Item]):
             if batch and not self.error:
                 try:
                     self._write(batch)
-                except (
-                    Exception
-                ) as error:  # recording is never worth a stopped robot; the log has the traceback
+                except Exception as error:  # whatever it is, it is not worth a stopped robot; the log has it
                     self.error = str(error) or type(error).__name__
                     logging.getLogger(__name__).exception("%s stopped", self._name)
             with self._lock:

@@ -41,9 +41,7 @@ def declare(node: Node, config_class: type) -> None:
     """Declare every leaf of ``config_class`` as a parameter of ``node``; nothing is checked yet."""
     for leaf in leaves(config_class):
         value, ignore_override = leaf.default, False
-        if node.has_parameter(
-            leaf.name
-        ):  # declared from its override at the node's creation, statically typed
+        if node.has_parameter(leaf.name):  # from its override at the node's creation, statically typed
             value, ignore_override = node.get_parameter(leaf.name).value, True
             node.undeclare_parameter(leaf.name)
         descriptor = ParameterDescriptor(

@@ -39,7 +39,7 @@ class CycleClock:
         return None if tick is None else Tick(*tick)
 
     def stop(self) -> None:
-        """End a wait in progress within 50 ms, and every later one at once. Any thread."""
+        """End a wait in progress within some 20 ms, and every later one at once. Any thread."""
         self._native.stop()
 
     @property
