@@ -6,7 +6,9 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+WAIT_S = 30.0  # for what comes in milliseconds on a machine that is not busy
 
 
 @functools.cache
@@ -43,6 +46,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("rclpy is not installed")
     if item.get_closest_marker("gpu") and missing_cuda():
         pytest.skip(missing_cuda())
+
+
+@pytest.fixture(scope="session")
+def wait_until() -> Callable[[Callable[[], object]], None]:
+    """Polls a condition that another thread makes true; the test fails after ``WAIT_S``."""
+
+    def wait(condition: Callable[[], object]) -> None:
+        end_s = time.monotonic() + WAIT_S
+        while not condition():
+            assert time.monotonic() < end_s, f"waited {WAIT_S:g} s in vain"
+            threading.Event().wait(0.001)
+
+    return wait
 
 
 @pytest.fixture(scope="session")

@@ -4,18 +4,10 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
 from vla_edge_ros.recording.background_writer import BackgroundWriter
-
-
-def wait_until(condition) -> None:
-    end_s = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end_s, "waited 30 s in vain"
-        threading.Event().wait(0.001)
 
 
 class Gate:
@@ -66,7 +58,7 @@ def test_limit_counts_sizes_where_sizes_are_given():
     assert gate.written == [b"first", b"fits"]
 
 
-def test_space_is_given_back_once_written():
+def test_space_is_given_back_once_written(wait_until):
     gate = Gate()
     gate.open.set()
     writer = BackgroundWriter("test", gate.write, limit=1)
@@ -90,7 +82,7 @@ def test_failure_stops_the_writing_not_the_caller_and_is_told(error, caplog):
     assert "test stopped" in caplog.text
 
 
-def test_nothing_is_written_after_a_failure():
+def test_nothing_is_written_after_a_failure(wait_until):
     calls = []
 
     def fail_once(items):

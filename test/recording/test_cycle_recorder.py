@@ -7,8 +7,6 @@ import csv
 import json
 import subprocess
 import sys
-import threading
-import time
 
 import pytest
 
@@ -17,13 +15,6 @@ from vla_edge_ros.errors import ConfigError
 from vla_edge_ros.recording.cycle_recorder import CYCLES_FILE, RUN_FILE, CycleRecorder, new_run_folder
 from vla_edge_ros.recording.cycle_table import read_table
 from vla_edge_ros.types import CycleRecord, MemoryReport, Outcome
-
-
-def wait_until(condition) -> None:
-    end_s = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end_s, "waited 30 s in vain"
-        threading.Event().wait(0.001)
 
 
 def test_records_are_on_disk_after_close(tmp_path):
@@ -99,7 +90,7 @@ def test_rows_survive_a_process_that_is_killed(tmp_path):
     assert json.loads((table.parent / RUN_FILE).read_text(encoding="utf-8"))["config"]
 
 
-def test_full_disk_does_not_stop_the_loop(tmp_path, caplog):
+def test_full_disk_does_not_stop_the_loop(tmp_path, caplog, wait_until):
     recorder = CycleRecorder(tmp_path)
     recorder._file.close()
     recorder._file = open("/dev/full", "w", encoding="utf-8")  # noqa: SIM115  closed by the recorder

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from itertools import count
 
 import pytest
@@ -10,13 +9,6 @@ import pytest
 from vla_edge_ros.replay.read_ahead import ReadAhead
 
 WAIT_S = 10.0
-
-
-def wait_for(condition) -> None:
-    end_s = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end_s
-        threading.Event().wait(0.001)
 
 
 def drain(ahead: ReadAhead) -> list:
@@ -39,15 +31,15 @@ def test_items_come_out_in_order_and_then_it_is_over():
     ahead.stop()
 
 
-def test_it_reads_no_further_ahead_than_its_depth():
+def test_it_reads_no_further_ahead_than_its_depth(wait_until):
     taken = []
     ahead = ReadAhead((taken.append(i) or i + 1 for i in count()), depth=4)
     ahead.start()
-    wait_for(lambda: len(taken) == 4)
+    wait_until(lambda: len(taken) == 4)
     for number in range(1, 20):
-        wait_for(lambda: len(taken) == 3 + number)  # noqa: B023
+        wait_until(lambda: len(taken) == 3 + number)  # noqa: B023
         assert ahead.take() == number
-    wait_for(lambda: len(taken) == 23)
+    wait_until(lambda: len(taken) == 23)
     threading.Event().wait(0.02)
     assert len(taken) == 23
     ahead.stop()
@@ -87,11 +79,11 @@ def test_an_error_comes_after_the_items_before_it():
     ahead.stop()
 
 
-def test_nothing_to_read_is_over_at_once():
+def test_nothing_to_read_is_over_at_once(wait_until):
     ahead = ReadAhead(iter(()))
     ahead.start()
     ahead.wait_ready()
-    wait_for(ahead.is_over)
+    wait_until(ahead.is_over)
     ahead.stop()
 
 
