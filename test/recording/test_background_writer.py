@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from vla_edge_ros.recording import background_writer
 from vla_edge_ros.recording.background_writer import BackgroundWriter
 
 
@@ -104,6 +105,40 @@ def test_put_after_close_is_dropped_and_close_twice_is_safe():
     writer.close()
     assert not writer.put(1)
     assert (written, writer.dropped) == ([], 1)
+
+
+def test_what_was_written_to_is_finished_last_also_after_a_failure():
+    calls = []
+
+    def write(items):
+        calls.append(items)
+        raise OSError("gone")
+
+    writer = BackgroundWriter("test", write, limit=10, finish=lambda: calls.append("finish"))
+    writer.put(1)
+    writer.close()
+    writer.close()
+    assert calls == [[1], "finish"]
+
+
+def test_failure_to_finish_is_told_and_not_raised(caplog):
+    def finish():
+        raise OSError("disk full")
+
+    writer = BackgroundWriter("test", lambda items: None, limit=10, finish=finish)
+    writer.close()
+    assert writer.error == "disk full" and "test stopped" in caplog.text
+
+
+def test_close_gives_up_on_a_disk_that_hangs(monkeypatch):
+    monkeypatch.setattr(background_writer, "CLOSE_S", 0.01)
+    gate = Gate()
+    writer = BackgroundWriter("test", gate.write, limit=10)
+    writer.put(1)
+    assert gate.entered.wait(30)
+    writer.close()  # returns
+    assert gate.written == []
+    gate.open.set()
 
 
 def test_two_threads_may_put():

@@ -65,7 +65,7 @@ class CycleRecorder:
         self._csv.writerow(columns(config.action.names))
         self._file.flush()
         self._writer: BackgroundWriter[CycleRecord] = BackgroundWriter(
-            "cycle recorder", self._write, WAITING_RECORDS
+            "cycle recorder", self._write, WAITING_RECORDS, self._finish
         )
         self._write_run_file()
 
@@ -86,11 +86,12 @@ class CycleRecorder:
         self._device = report
 
     def close(self) -> None:
-        """Write what waits and end the files; safe to call twice."""
+        """Write what waits and end the files; safe to call twice. Raises nothing, see ``error``."""
         self._writer.close()
-        if not self._file.closed:
-            self._file.close()
-            self._write_run_file()
+
+    def _finish(self) -> None:
+        self._file.close()
+        self._write_run_file()
 
     def _write(self, records: Sequence[CycleRecord]) -> None:
         self._csv.writerows(to_row(record, self._dimensions) for record in records)

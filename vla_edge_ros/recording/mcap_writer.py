@@ -43,8 +43,9 @@ class McapWriter:
             topic: self._bag.add_connection(topic, message_type, typestore=types)
             for topic, message_type in topics.items()
         }
-        self._writer: BackgroundWriter[_Message] = BackgroundWriter("bag writer", self._write, WAITING_BYTES)
-        self._is_open = True
+        self._writer: BackgroundWriter[_Message] = BackgroundWriter(
+            "bag writer", self._write, WAITING_BYTES, self._bag.close
+        )
 
     @property
     def dropped(self) -> int:
@@ -62,11 +63,8 @@ class McapWriter:
         self._writer.put((topic, time_ns, message), size=len(message))
 
     def close(self) -> None:
-        """Write what waits, then the index; safe to call twice."""
+        """Write what waits, then the index; safe to call twice. Raises nothing, see ``error``."""
         self._writer.close()
-        if self._is_open:
-            self._is_open = False
-            self._bag.close()
 
     def _write(self, messages: Sequence[_Message]) -> None:
         for topic, time_ns, message in messages:
