@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from vla_edge_ros.config import CacheConfig
 from vla_edge_ros.errors import ConfigError
 from vla_edge_ros.kv_cache.eviction import EvictionPolicy
-from vla_edge_ros.kv_cache.frame_memory import FrameMemory
+from vla_edge_ros.kv_cache.frame_memory import LARGEST_DESCRIPTOR, FrameMemory
 from vla_edge_ros.types import CacheView
 
 
@@ -42,6 +42,11 @@ class KvCache:
                 f"cache.capacity_slots: {config.pages} pages of {config.page_slots} slots less "
                 f"{prompt_pages} prompt, 1 action and 1 incoming page leave {self.room} "
                 f"for frames of {frame_tokens} tokens"
+            )
+        if descriptor_size > LARGEST_DESCRIPTOR:
+            raise ConfigError(
+                f"cache.eviction {config.eviction} compares embeddings of at most {LARGEST_DESCRIPTOR} values, "
+                f"got {descriptor_size}, the model's hidden size"
             )
         self._page_slots = config.page_slots
         self._frame_tokens = frame_tokens

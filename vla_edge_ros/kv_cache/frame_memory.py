@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+LARGEST_DESCRIPTOR = 4096
 _UNIT = 2.0**24  # length of a stored descriptor: sums of products stay below 2**48, exact in float64
 _RANGE = 2.0**20  # largest component before normalising: 2**12 squares of it still sum exactly
 _SIMILARITY_STEP = 2.0**-20
@@ -45,9 +46,9 @@ class FrameMemory:
     """
 
     def __init__(self, capacity_frames: int, descriptor_size: int) -> None:
-        if capacity_frames < 1 or not 0 <= descriptor_size <= 4096:
+        if capacity_frames < 1 or not 0 <= descriptor_size <= LARGEST_DESCRIPTOR:
             raise ValueError(
-                f"expected capacity_frames >= 1 and descriptor_size in 0..4096, "
+                f"expected capacity_frames >= 1 and descriptor_size in 0..{LARGEST_DESCRIPTOR}, "
                 f"got {capacity_frames} and {descriptor_size}"
             )
         self.capacity_frames = capacity_frames
