@@ -16,6 +16,6 @@ def take_realtime_priority(priority: int) -> str:
     try:
         # 0 is the calling thread on Linux, not the process.
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
-    except (PermissionError, OSError) as error:
+    except OSError as error:
         return f"timing.realtime_priority {priority} was not granted: {error}; see 'ulimit -r'"
     return ""
