@@ -137,9 +137,7 @@ def test_impossible_sizes_are_refused_with_the_arithmetic():
 
 def test_embedding_too_large_to_compare_exactly_is_refused_by_the_policy_s_name():
     config = CacheConfig(eviction="semantic")
-    with pytest.raises(
-        ConfigError, match="cache.eviction semantic .* at most 4096 values, got 8192"
-    ):
+    with pytest.raises(ConfigError, match="cache.eviction semantic .* at most 4096 values, got 8192"):
         KvCache(config, make_policy(config), frame_tokens=32, prompt_pages=2, descriptor_size=8192)
 
 

@@ -45,8 +45,8 @@ class KvCache:
             )
         if descriptor_size > LARGEST_DESCRIPTOR:
             raise ConfigError(
-                f"cache.eviction {config.eviction} compares embeddings of at most {LARGEST_DESCRIPTOR} values, "
-                f"got {descriptor_size}, the model's hidden size"
+                f"cache.eviction {config.eviction} compares embeddings of at most {LARGEST_DESCRIPTOR} "
+                f"values, got {descriptor_size}, the model's hidden size"
             )
         self._page_slots = config.page_slots
         self._frame_tokens = frame_tokens
