@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reasoner alone, for a camera of your own: ``image:=/camera/color/image_raw``."""
 
+from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import FindPackageShare
-
-from launch import LaunchDescription
 
 
 def generate_launch_description():

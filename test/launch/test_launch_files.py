@@ -86,10 +86,9 @@ def expand(name: str, **arguments: str):
     if importlib.util.find_spec("launch_ros") is None:
         pytest.skip("launch_ros is not installed: it comes with a ROS distribution only")
     from ament_index_python.packages import PackageNotFoundError, get_package_prefix
+    from launch import LaunchContext, LaunchDescription
     from launch.launch_description_sources import PythonLaunchDescriptionSource
     from launch_ros.actions import Node
-
-    from launch import LaunchContext, LaunchDescription
 
     try:
         get_package_prefix("vla_edge_ros")
