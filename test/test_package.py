@@ -29,6 +29,9 @@ PROVIDERS = {
     "cupy_backends": "cupy-cuda12x",
 }
 
+# What some benchmarks compare with; whoever runs those has them.
+PEERS = {"torch", "transformers"}
+
 
 @pytest.fixture
 def setup_arguments(monkeypatch) -> dict:
@@ -101,8 +104,12 @@ def test_every_ros_package_used_is_declared():
 
 def test_every_library_used_is_in_a_requirements_file():
     known = required("requirements.txt", "requirements-cuda.txt", "requirements-dev.txt")
-    used = {name for path in SOURCES for name in imported(path) if not is_from_ros(name)}
+    used = {name for path in SOURCES for name in imported(path) if not is_from_ros(name)} - PEERS
     assert {PROVIDERS.get(name, name) for name in used} <= known
+
+
+def test_peers_are_imported_by_benchmarks_only():
+    assert {path.parent.name for path in SOURCES if imported(path) & PEERS} <= {"bench"}
 
 
 def test_every_requirement_has_a_lower_and_an_upper_bound():
