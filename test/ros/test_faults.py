@@ -37,3 +37,12 @@ def test_a_passing_fault_is_shown_for_a_while_and_a_lasting_one_until_cleared():
     assert bench.log.current() == "cannot configure"
     bench.log.clear()
     assert bench.log.current() == ""
+
+
+def test_a_passing_fault_does_not_end_a_lasting_one():
+    bench = Bench()
+    bench.log.report("cannot configure", lasting=True)
+    bench.log.report("once")
+    assert bench.log.current() == "once"
+    bench.now_s += SHOWN_S
+    assert bench.log.current() == "cannot configure"

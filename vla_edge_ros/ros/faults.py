@@ -12,13 +12,16 @@ LOG_EVERY_S = 5.0  # a fault in every cycle must not flood the log
 
 
 class FaultLog:
-    """Logs tracebacks and remembers the last fault. Any thread may report; the executor thread reads."""
+    """Logs tracebacks, remembers the last passing and the last lasting fault.
+
+    Any thread may report; the executor thread reads.
+    """
 
     def __init__(self, log_error: Callable[[str], None], steady_s: Callable[[], float] = time.monotonic):
         self._log_error = log_error
         self._steady_s = steady_s
         self._lock = threading.Lock()
-        self._text = ""
+        self._passing = self._lasting = ""
         self._until_s = 0.0
         self._logged_s = -LOG_EVERY_S
         self.count = 0
@@ -31,8 +34,11 @@ class FaultLog:
         now_s = self._steady_s()
         with self._lock:
             self.count += 1
-            self._text = text.strip().splitlines()[-1]
-            self._until_s = float("inf") if lasting else now_s + SHOWN_S
+            last_line = text.strip().splitlines()[-1]
+            if lasting:
+                self._lasting = last_line
+            else:
+                self._passing, self._until_s = last_line, now_s + SHOWN_S
             is_logged = lasting or now_s - self._logged_s >= LOG_EVERY_S
             if is_logged:
                 self._logged_s = now_s
@@ -41,9 +47,9 @@ class FaultLog:
 
     def clear(self) -> None:
         with self._lock:
-            self._text = ""
+            self._passing = self._lasting = ""
 
     def current(self) -> str:
-        """The last fault while it is shown, else empty."""
+        """The last passing fault while it is shown, else the lasting one, else empty."""
         with self._lock:
-            return self._text if self._steady_s() < self._until_s else ""
+            return self._passing if self._passing and self._steady_s() < self._until_s else self._lasting
