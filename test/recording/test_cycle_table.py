@@ -132,6 +132,13 @@ def test_file_that_is_no_cycle_table_is_refused_with_its_name(tmp_path, text):
         read_table(path)
 
 
+def test_field_too_long_for_a_table_is_refused_with_the_file_s_name(tmp_path):
+    path = tmp_path / "other.csv"
+    path.write_text("x" * (csv.field_size_limit() + 1) + "\n", encoding="utf-8")
+    with pytest.raises(SourceError, match=r"other\.csv: expected a cycle table"):
+        read_table(path)
+
+
 def test_row_that_makes_no_sense_is_refused_with_its_line(tmp_path):
     path = tmp_path / "cycles.csv"
     write(path, [full_record(), full_record()])

@@ -176,3 +176,13 @@ def test_table_without_its_run_file_is_summarised_with_the_default_deadline(tmp_
     (recorder.folder / "run.json").unlink()
     assert main([str(recorder.folder)]) == 0
     assert "not recorded" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "{", "\0"])
+def test_run_file_that_is_no_object_is_one_clear_error(tmp_path, capsys, text):
+    recorder = CycleRecorder(tmp_path)
+    recorder.record(fresh(1))
+    recorder.close()
+    (recorder.folder / "run.json").write_text(text, encoding="utf-8")
+    assert main([str(recorder.folder)]) == 2
+    assert "run.json: expected a JSON object" in capsys.readouterr().err

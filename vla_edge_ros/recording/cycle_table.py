@@ -72,10 +72,9 @@ def read_table(path: str | Path) -> list[CycleRecord]:
     try:
         data = Path(path).read_bytes()
         text = data[: data.rfind(b"\n") + 1].decode()  # a cut may also leave half a character
-    except (OSError, UnicodeDecodeError) as error:
+        header, *lines = list(csv.reader(text.split("\n")[:-1])) or [[]]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SourceError(f"{path}: expected a cycle table, cannot read it: {error}") from error
-    lines = csv.reader(text.split("\n")[:-1])
-    header = next(lines, [])
     names = [name.removeprefix("token_") for name in header if name.startswith("token_")]
     if not names or header != columns(names):
         raise SourceError(f"{path}: expected the header of a cycle table, got {','.join(header)[:80]!r}")

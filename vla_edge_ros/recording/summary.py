@@ -112,8 +112,10 @@ def read_run(path: str | Path) -> tuple[Path, Summary]:
     run_file = table.parent / RUN_FILE
     try:
         run = json.loads(run_file.read_text(encoding="utf-8")) if run_file.is_file() else {}
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise SourceError(f"{run_file}: expected a JSON object, got {error}") from error
+    if not isinstance(run, dict):
+        raise SourceError(f"{run_file}: expected a JSON object, got a {type(run).__name__}")
     try:
         return table, summarise(read_table(table), run)
     except SourceError as error:
