@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which frames a spacing rule may evict, and the time that a frame's neighbours would have to bridge."""
+"""Rules that weigh the gap which a frame would leave: evict the one whose gap costs least."""
 
 from __future__ import annotations
 
@@ -21,3 +21,23 @@ def gaps_ns(memory: FrameMemory, chosen: slice) -> NDArray[np.int64]:
     """Time from the frame before to the frame after each candidate."""
     times = memory.times_ns
     return times[chosen.start + 1 : chosen.stop + 1] - times[chosen.start - 1 : chosen.stop - 1]
+
+
+class SpacingRule:
+    """Evicts the candidate of the lowest ``costs``. The latest ``protect_latest`` frames are never evicted."""
+
+    def __init__(self, protect_latest: int) -> None:
+        self.protect_latest = protect_latest
+
+    def excess(self, memory: FrameMemory, room: int) -> int:
+        return max(0, len(memory) - room)
+
+    def choose(self, memory: FrameMemory) -> int:
+        if len(memory) < 3:
+            return 0
+        chosen = candidates(len(memory), self.protect_latest)
+        return chosen.start + int(np.argmin(self.costs(memory, chosen)))
+
+    def costs(self, memory: FrameMemory, chosen: slice) -> NDArray[np.float64] | NDArray[np.int64]:
+        """What losing each frame of ``chosen`` would cost."""
+        raise NotImplementedError

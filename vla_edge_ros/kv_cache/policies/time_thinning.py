@@ -7,24 +7,16 @@ A control for the comparisons: a rule that looks at pictures has to beat it.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vla_edge_ros.kv_cache.frame_memory import FrameMemory
-from vla_edge_ros.kv_cache.policies.spacing import candidates, gaps_ns
+from vla_edge_ros.kv_cache.policies.spacing import SpacingRule, gaps_ns
 
 
-class TimeThinning:
-    """The latest ``protect_latest`` frames are never evicted."""
+class TimeThinning(SpacingRule):
+    """A frame costs the time that its neighbours would have to bridge."""
 
     descriptor = "none"
 
-    def __init__(self, protect_latest: int) -> None:
-        self.protect_latest = protect_latest
-
-    def excess(self, memory: FrameMemory, room: int) -> int:
-        return max(0, len(memory) - room)
-
-    def choose(self, memory: FrameMemory) -> int:
-        if len(memory) < 3:
-            return 0
-        chosen = candidates(len(memory), self.protect_latest)
-        return chosen.start + int(np.argmin(gaps_ns(memory, chosen)))
+    def costs(self, memory: FrameMemory, chosen: slice) -> NDArray[np.int64]:
+        return gaps_ns(memory, chosen)
