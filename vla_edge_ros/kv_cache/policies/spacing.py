@@ -24,7 +24,7 @@ def gaps_ns(memory: FrameMemory, chosen: slice) -> NDArray[np.int64]:
 
 
 class SpacingRule:
-    """Evicts the candidate of the lowest ``costs``. The latest ``protect_latest`` frames are never evicted."""
+    """Evicts the candidate of the lowest cost; never one of the latest ``protect_latest`` frames."""
 
     def __init__(self, protect_latest: int) -> None:
         self.protect_latest = protect_latest
