@@ -118,6 +118,19 @@ def test_gpu_is_an_error_above_its_ceiling():
     assert statuses(engine=over)["GPU"].level == ERROR
 
 
+def test_age_of_what_is_acted_on_and_holes_in_the_memory_are_told():
+    """Faults A4 and A22."""
+    metrics = RunMetrics(33.0)
+    for cycle, stamp_ms in enumerate((100, 133, 433)):
+        metrics.add(replace(fresh(cycle), frame_stamp_ns=stamp_ms * 1_000_000), 10.0, 20.0 + cycle)
+    made = statuses(metrics=metrics)
+    deadline, cache = (
+        {pair.key: pair.value for pair in made[name].values} for name in ("Deadline", "KV cache")
+    )
+    assert (deadline["sensor_to_action_p50_ms"], deadline["sensor_to_action_max_ms"]) == ("21.000", "22.000")
+    assert cache["longest_memory_gap_ms"] == "300.000"
+
+
 def test_keys_are_the_same_in_good_and_in_bad_times_and_values_are_single_numbers():
     good = statuses()
     camera = replace(CAMERA, silent_s=9.0, refused={reason: 1 for reason in REFUSALS})

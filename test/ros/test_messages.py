@@ -97,6 +97,14 @@ def test_status_says_what_the_cycle_decided_and_measured():
     assert expected.items() <= values.items()
 
 
+def test_status_says_how_old_the_frame_behind_the_action_is():
+    """Fault A4: from the camera's stamp to the message, also where the action is a repeat."""
+    for source in (ActionSource.FRESH, ActionSource.REPEAT):
+        status = to_status(record(source=source, action=ACTION), "n", STAMP_NS + 41_500_000).status[0]
+        assert {pair.key: pair.value for pair in status.values}["sensor_to_action_ms"] == "41.500"
+    assert values_of(record(Outcome.NO_FRAME_YET))["sensor_to_action_ms"] == "nan"
+
+
 def test_status_keys_are_the_same_in_every_outcome():
     keys = list(values_of(record()))
     assert all(list(values_of(record(outcome))) == keys for outcome in Outcome)

@@ -10,6 +10,7 @@ import pytest
 
 from vla_edge_ros.config import PromptConfig
 from vla_edge_ros.runtime.control_loop import Prompt
+from vla_edge_ros.runtime.frame_slot import FrameSlot
 from vla_edge_ros.types import ActionSource, Outcome
 
 STAGES = ["vision", "prefill", *(f"decode{step}" for step in range(7))]
@@ -66,6 +67,42 @@ def test_dead_camera_becomes_stale_and_ends_in_zero_motion(rig):
 
 def test_frame_stamp_in_the_future_has_no_negative_age(rig):
     assert rig.cycle(age_ms=-20).frame_age_ms == 0.0
+
+
+def test_time_from_the_cameras_stamp_to_the_action_is_measured(rig):
+    """Fault A4: 20 ms old when the cycle began, 13 ms of work."""
+    rig.cycle(age_ms=20)
+    assert rig.metrics.snapshot().sensor_to_action_ms.max == pytest.approx(33.0)
+
+
+@pytest.mark.parametrize("ros_time_ms", [0, 500, 10**9], ids=["back to zero", "back and frozen", "far ahead"])
+def test_a_ros_clock_that_jumps_or_stands_still_does_not_touch_the_budgets(rig, monkeypatch, ros_time_ms):
+    """Fault A5: ROS time (simulated, paused, set back) decides on a frame's age and on nothing else."""
+    rig.cycle()
+    for holder in (rig.loop, rig.answers):
+        monkeypatch.setattr(holder, "_frame_time_ns", lambda: ros_time_ms * 1_000_000)
+    record = rig.cycle()
+    if ros_time_ms == 10**9:
+        assert record.outcome is Outcome.STALE_FRAME and record.source is not ActionSource.FRESH
+        return
+    assert record.outcome is Outcome.ACTED and record.frame_age_ms == 0.0
+    assert record.decision.elapsed_ms == 0.0 and record.latency_ms == pytest.approx(13.0)
+    sources = [rig.cycle(camera=False).source for _ in range(5)]
+    assert sources == [ActionSource.REPEAT] * 3 + [ActionSource.ZERO] * 2  # counted, where time cannot be
+
+
+def test_the_engine_reads_the_pixels_where_the_writer_put_them(rig, monkeypatch):
+    """Fault A8: between the image callback's one copy and the engine there is no second one."""
+    slot, seen = FrameSlot(64, 128), []
+    embed = rig.engine.embed_frame
+    monkeypatch.setattr(rig.loop, "_slot", slot)
+    monkeypatch.setattr(rig.engine, "embed_frame", lambda pixels: (seen.append(pixels), embed(pixels))[1])
+    slot.write(np.full((64, 128, 3), 9, np.uint8), rig.clock.now_ns + 33_000_000)
+    assert rig.cycle(camera=False).outcome is Outcome.ACTED
+    (pixels,) = seen
+    address = pixels.__array_interface__["data"][0]
+    assert slot.memory_address <= address < slot.memory_address + slot.memory_bytes
+    assert not pixels.flags.writeable
 
 
 def test_refused_does_no_work_and_keeps_the_frame_for_the_next_cycle(rig):
@@ -163,6 +200,18 @@ def test_slots_stay_constant_over_a_thousand_cycles(rig):
     assert full == 5 + rig.cache.room * 32
     assert len(rig.engine.views[-1].pages) == 1 + rig.cache.room + 1
     assert record.evicted_sequence == 1000 - rig.cache.room
+
+
+def test_after_refusals_the_newest_frame_is_kept_and_the_hole_is_measured(rig):
+    """Fault A22: five cycles refused, 198 ms between two kept frames."""
+    rig.cycle()
+    rig.admission.admit = False
+    for _ in range(5):
+        rig.cycle()
+    rig.admission.admit = True
+    rig.cycle()
+    assert rig.cache.memory.sequences.tolist() == [1, 7]
+    assert rig.metrics.snapshot().longest_memory_gap_ms == pytest.approx(6 * 33)
 
 
 @pytest.mark.parametrize(("mode", "kept"), [("flush", 1), ("keep", 4)])

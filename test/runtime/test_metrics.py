@@ -57,8 +57,48 @@ def test_quantiles_agree_with_numpy_and_an_empty_window_is_zero():
     assert Quantiles.of([]) == Quantiles()
 
 
+def test_memory_gap_is_the_longest_time_between_a_kept_frame_and_the_next_or_newest_one():
+    """Fault A22: a stretch without admission shows while it lasts, and stays on record."""
+    metrics, ms = RunMetrics(33.0), 1_000_000
+    seen = []
+    for outcome, stamp in (
+        (Outcome.REFUSED, 1000),  # nothing is kept yet: no gap to speak of
+        (Outcome.ACTED, 1033),
+        (Outcome.REFUSED, 1066),
+        (Outcome.ABORTED, 1133),
+        (Outcome.LATE, 0),  # the watchdog's answer knows no frame
+        (Outcome.ACTED, 1200),
+        (Outcome.NO_NEW_FRAME, 1200),
+        (Outcome.ACTED, 900),  # the camera's clock was set back
+    ):
+        metrics.add(record(outcome, frame_stamp_ns=stamp * ms), 1)
+        seen.append(metrics.snapshot().longest_memory_gap_ms)
+    assert seen == [0, 0, 33, 100, 100, 167, 167, 167]
+
+
+def test_a_dropped_result_leaves_no_memory_gap():
+    metrics, ms = RunMetrics(33.0), 1_000_000
+    metrics.add(record(frame_stamp_ns=1000 * ms), 1)
+    metrics.count_dropped_result(record(frame_stamp_ns=1040 * ms))  # its frame is in the cache
+    metrics.add(record(frame_stamp_ns=1080 * ms), 1)
+    assert metrics.snapshot().longest_memory_gap_ms == 40
+
+
+def test_sensor_to_action_time_is_of_fresh_actions_only():
+    """Fault A4."""
+    metrics = RunMetrics(33.0)
+    metrics.add(record(), 11, 25.0)
+    metrics.add(record(), 11, 45.0)
+    metrics.add(record(Outcome.LATE, ActionSource.REPEAT), 32, 999.0)
+    seen = metrics.snapshot().sensor_to_action_ms
+    assert (seen.p50, seen.max) == (35.0, 45.0)
+
+
 def test_reset_starts_a_new_run():
     metrics = RunMetrics(33.0)
-    metrics.add(record(), 1)
+    metrics.add(record(frame_stamp_ns=1), 1, 5.0)
+    metrics.add(record(frame_stamp_ns=2), 1, 5.0)
     metrics.reset()
-    assert metrics.snapshot().cycles == 0 and metrics.snapshot().last is None
+    seen = metrics.snapshot()
+    assert seen.cycles == 0 and seen.last is None
+    assert seen.longest_memory_gap_ms == seen.sensor_to_action_ms.max == 0

@@ -41,7 +41,7 @@ def diagnose(
             ("Camera", _judge_camera(camera, action), _camera_values(camera)),
             ("Deadline", _judge_deadline(metrics), _deadline_values(metrics, deadline_ms)),
             ("Admission", _judge_admission(metrics), _admission_values(metrics)),
-            ("KV cache", (OK, engine.eviction), _cache_values(engine)),
+            ("KV cache", (OK, engine.eviction), _cache_values(metrics, engine)),
             ("Action", _judge_action(metrics, action), _action_values(metrics, action)),
             ("GPU", _judge_engine(metrics, engine), _engine_values(metrics, engine)),
         )
@@ -97,7 +97,7 @@ def _judge_deadline(metrics: MetricsSnapshot) -> Judgement:
 
 
 def _deadline_values(metrics: MetricsSnapshot, deadline_ms: float) -> dict[str, Number]:
-    latency = metrics.latency_ms
+    latency, sensor_to_action = metrics.latency_ms, metrics.sensor_to_action_ms
     return {
         "deadline_ms": deadline_ms,
         "latency_p50_ms": latency.p50,
@@ -105,6 +105,9 @@ def _deadline_values(metrics: MetricsSnapshot, deadline_ms: float) -> dict[str, 
         "latency_p99_ms": latency.p99,
         "latency_max_ms": latency.max,
         "margin_p99_ms": deadline_ms - latency.p99,
+        "sensor_to_action_p50_ms": sensor_to_action.p50,
+        "sensor_to_action_p99_ms": sensor_to_action.p99,
+        "sensor_to_action_max_ms": sensor_to_action.max,
         "misses": metrics.deadline_misses,
         "window_misses": metrics.window_deadline_misses,
         "window_cycles": metrics.window_cycles,
@@ -140,11 +143,12 @@ def _admission_values(metrics: MetricsSnapshot) -> dict[str, Number]:
     }
 
 
-def _cache_values(engine: EngineHealth) -> dict[str, Number]:
+def _cache_values(metrics: MetricsSnapshot, engine: EngineHealth) -> dict[str, Number]:
     return {
         "slots_in_use": engine.slots_in_use,
         "capacity_slots": engine.capacity_slots,
         "evictions": engine.evictions,
+        "longest_memory_gap_ms": metrics.longest_memory_gap_ms,
     }
 
 

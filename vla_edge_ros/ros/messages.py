@@ -69,14 +69,14 @@ def to_status(record: CycleRecord, node_name: str, now_ns: int) -> DiagnosticArr
     if record.error:
         message = f"{message}: {record.error}"
     array = DiagnosticArray(
-        status=[to_diagnostic(f"{node_name}: Cycle", level, message, _values(record), node_name)]
+        status=[to_diagnostic(f"{node_name}: Cycle", level, message, _values(record, now_ns), node_name)]
     )
     array.header.stamp = to_time(record.action.stamp_ns if record.action is not None else now_ns)
     return array
 
 
-def _values(record: CycleRecord) -> dict[str, Number]:
-    decision, times, nan = record.decision, record.times, float("nan")
+def _values(record: CycleRecord, now_ns: int) -> dict[str, Number]:
+    decision, times, action, nan = record.decision, record.times, record.action, float("nan")
     return {
         "cycle": record.cycle,
         "outcome": record.outcome.value,
@@ -85,6 +85,7 @@ def _values(record: CycleRecord) -> dict[str, Number]:
         "frame_sequence": record.frame_sequence,
         "age_ms": record.frame_age_ms,
         "latency_ms": record.latency_ms,
+        "sensor_to_action_ms": max(0, now_ns - action.stamp_ns) / NS_PER_MS if action else nan,
         "admission": "none" if decision is None else ("admit" if decision.admitted else "refuse"),
         "admission_reason": "none" if decision is None else decision.reason.value,
         "elapsed_ms": decision.elapsed_ms if decision else nan,

@@ -58,7 +58,7 @@ class CycleAnswers:
         """Publish a fresh action; None where the watchdog was first: the result is dropped."""
         with self._lock:
             if not self._may_answer(record.cycle, scheduled_ns):
-                self._metrics.count_dropped_result()
+                self._metrics.count_dropped_result(record)
                 return None
             self._ladder.acted(action)
             return self._publish(record, ActionSource.FRESH, action, scheduled_ns)
@@ -114,8 +114,12 @@ class CycleAnswers:
             latency_ms=self._since_ms(scheduled_ns),
         )
         self._sink.publish(record)
-        self._metrics.add(record, published_ms=self._since_ms(scheduled_ns))
+        self._metrics.add(record, self._since_ms(scheduled_ns), self._age_ms(action))
         return record
+
+    def _age_ms(self, action: Action | None) -> float:
+        """How old the frame behind ``action`` is; 0 without one, and where the clock was set back."""
+        return max(0, self._frame_time_ns() - action.stamp_ns) / NS_PER_MS if action is not None else 0.0
 
     def _since_ms(self, scheduled_ns: int) -> float:
         return (self._steady_ns() - scheduled_ns) / NS_PER_MS

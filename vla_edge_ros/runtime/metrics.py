@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vla_edge_ros.types import ActionSource, CycleRecord, Outcome, Reason
+from vla_edge_ros.types import NS_PER_MS, ActionSource, CycleRecord, Outcome, Reason
 
 # Outcomes in which a chunk was started and gave no action in time.
 DEADLINE_MISSES = (Outcome.ABORTED, Outcome.LATE)
@@ -43,6 +43,8 @@ class MetricsSnapshot:
     sources: dict[ActionSource, int]
     refusals: dict[Reason, int]
     latency_ms: Quantiles  # grid point to publish, fresh actions
+    sensor_to_action_ms: Quantiles  # camera stamp to published, fresh actions
+    longest_memory_gap_ms: float  # by camera stamps: how long nothing was kept while the camera went on
     late_messages: int  # messages whose publish ended after the deadline
     dropped_results: int  # finished chunks that the watchdog had answered for
     skipped_cycles: int  # grid points the reasoning thread slept through; the watchdog answered for them
@@ -78,6 +80,9 @@ class RunMetrics:
             self._repeated: deque[bool] = deque(maxlen=self._window)
             self._zeroed: deque[bool] = deque(maxlen=self._window)
             self._latencies: deque[float] = deque(maxlen=self._window)
+            self._sensor_to_action: deque[float] = deque(maxlen=self._window)
+            self._kept_stamp_ns: int | None = None
+            self._longest_gap_ns = 0
             self._late_messages = 0
             self._dropped_results = 0
             self._skipped = 0
@@ -86,8 +91,11 @@ class RunMetrics:
             self._longest_repeat = 0
             self._last: CycleRecord | None = None
 
-    def add(self, record: CycleRecord, published_ms: float) -> None:
-        """Count one answered cycle whose publish ended ``published_ms`` after its grid point."""
+    def add(self, record: CycleRecord, published_ms: float, sensor_to_action_ms: float = 0.0) -> None:
+        """Count one answered cycle whose publish ended ``published_ms`` after its grid point.
+
+        ``sensor_to_action_ms``: how old its frame was by then.
+        """
         with self._lock:
             self._outcomes[record.outcome] += 1
             self._sources[record.source] += 1
@@ -98,11 +106,13 @@ class RunMetrics:
                 self._refusals[record.decision.reason] += 1
             if record.source is ActionSource.FRESH:
                 self._latencies.append(record.latency_ms)
+                self._sensor_to_action.append(sensor_to_action_ms)
             if record.source is not ActionSource.NONE and published_ms > self._deadline_ms:
                 self._late_messages += 1
             if record.source is ActionSource.REPEAT:
                 self._longest_repeat = max(self._longest_repeat, record.repeat_streak)
             self._skipped += record.skipped_cycles
+            self._note_memory(record)
             self._count_unanswered(record.cycle)
             self._last = record
 
@@ -112,13 +122,23 @@ class RunMetrics:
         self._unanswered += cycle - newest - 1 if cycle > newest else -1
         self._newest_cycle = max(newest, cycle)
 
-    def count_dropped_result(self) -> None:
+    def _note_memory(self, record: CycleRecord) -> None:
+        """Refused, cut and failed cycles leave a hole in the memory, in just the moments that are heavy."""
+        if record.frame_stamp_ns and self._kept_stamp_ns is not None:
+            self._longest_gap_ns = max(self._longest_gap_ns, record.frame_stamp_ns - self._kept_stamp_ns)
+        if record.outcome is Outcome.ACTED:
+            self._kept_stamp_ns = record.frame_stamp_ns
+
+    def count_dropped_result(self, record: CycleRecord) -> None:
+        """A finished chunk whose cycle the watchdog had answered: its frame is kept all the same."""
         with self._lock:
             self._dropped_results += 1
+            self._note_memory(record)
 
     def snapshot(self) -> MetricsSnapshot:
         with self._lock:
-            latencies = list(self._latencies)  # sorted outside the lock: the answering thread may be waiting
+            # Sorted outside the lock: the answering thread may be waiting.
+            latencies, sensor_to_action = list(self._latencies), list(self._sensor_to_action)
             counts = {
                 "cycles": sum(self._outcomes.values()),
                 "outcomes": dict(self._outcomes),
@@ -129,10 +149,15 @@ class RunMetrics:
                 "skipped_cycles": self._skipped,
                 "unanswered_cycles": self._unanswered,
                 "longest_repeat": self._longest_repeat,
+                "longest_memory_gap_ms": self._longest_gap_ns / NS_PER_MS,
                 "window_cycles": len(self._missed),
                 "window_deadline_misses": sum(self._missed),
                 "window_repeats": sum(self._repeated),
                 "window_zeros": sum(self._zeroed),
                 "last": self._last,
             }
-        return MetricsSnapshot(latency_ms=Quantiles.of(latencies), **counts)
+        return MetricsSnapshot(
+            latency_ms=Quantiles.of(latencies),
+            sensor_to_action_ms=Quantiles.of(sensor_to_action),
+            **counts,
+        )
