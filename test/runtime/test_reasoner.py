@@ -14,7 +14,7 @@ from vla_edge_ros.config import PromptConfig, TimingConfig
 from vla_edge_ros.engines.base import Decoded, Vision
 from vla_edge_ros.errors import EngineError, InstructionError
 from vla_edge_ros.runtime.reasoner import Reasoner
-from vla_edge_ros.types import ActionSource, MemoryReport, Outcome
+from vla_edge_ros.types import ActionSource, MemoryReport, Outcome, Reason
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (64, 128, 3), dtype=np.uint8)
 
@@ -108,6 +108,23 @@ def test_acts_on_frames_and_ends_in_zero_motion(run):
     last = run.sink.records[-1]
     assert last.outcome is Outcome.STOPPED and last.source is ActionSource.ZERO
     assert run.crashes == []
+
+
+def test_the_first_chunk_of_a_run_is_judged_by_the_warm_up(run):
+    """Fault A13: nothing is learned from the first chunk of a process, nor is it admitted blindly."""
+    run.start()
+    run.camera()
+    run.sink.wait_for(acted)
+    first = next(record for record in run.sink.records if acted(record))
+    assert first.decision.reason is Reason.WITHIN_BUDGET
+    assert first.decision.predicted_ms == pytest.approx(0.01 + 0.1 + 7 * 0.01)  # as SleepingEngine reports
+
+
+def test_an_engine_too_slow_for_the_deadline_is_warned_about_in_warm_up(run, caplog):
+    """Fault A24."""
+    run.engine.prefill_s = 95.0  # as reported; the engine does not sleep it
+    run.warm_up()
+    assert "a chunk takes 95.2 ms with a full cache, 18.0 ms are there" in caplog.text
 
 
 def test_every_period_of_a_stall_is_answered_once_and_the_late_result_never(run):

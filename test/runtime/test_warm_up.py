@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from vla_edge_ros.model.decoder_config import TINY
+from vla_edge_ros.model.memory_traffic import bytes_a_chunk
 from vla_edge_ros.runtime import warm_up
+from vla_edge_ros.types import ChunkTimes
 
 
 def test_measures_empty_half_and_full_cache_after_an_unmeasured_first_chunk(rig, tiny_config):
@@ -32,3 +35,17 @@ def test_engine_that_fails_in_warm_up_says_so(rig, tiny_config):
     rig.engine.fail_at = "prefill"
     with pytest.raises(Exception, match="told to fail at prefill"):
         warm_up.measure_chunks(tiny_config, rig.engine)
+
+
+def test_a_device_that_cannot_keep_the_deadline_is_named_at_start_up(tiny_config):
+    """Fault A24: judged by the full cache, by its median chunk."""
+
+    def measured(fill: int, *totals_ms: float) -> list[ChunkTimes]:
+        return [ChunkTimes(fill, prefill_ms=ms, completed=True) for ms in totals_ms]
+
+    fits = measured(32, 900.0, 900.0, 900.0) + measured(480, 31.0, 20.0, 700.0)
+    assert warm_up.over_budget(tiny_config, fits) == ""
+    warning = warm_up.over_budget(tiny_config, measured(32, 1.0) + measured(480, 31.1, 20.0, 700.0))
+    assert "a chunk takes 31.1 ms" in warning and "31.0 ms are there" in warning
+    gigabytes = bytes_a_chunk(TINY, tiny_config) / 1e9
+    assert f"{gigabytes:.2f} GB" in warning and f"{1000 * gigabytes / 31:.0f} GB/s" in warning

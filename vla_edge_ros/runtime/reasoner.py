@@ -36,7 +36,7 @@ from vla_edge_ros.runtime.fallback import FallbackLadder
 from vla_edge_ros.runtime.frame_slot import FrameSlot
 from vla_edge_ros.runtime.metrics import RunMetrics
 from vla_edge_ros.runtime.thread_priority import take_realtime_priority
-from vla_edge_ros.runtime.warm_up import measure_chunks
+from vla_edge_ros.runtime.warm_up import measure_chunks, over_budget
 from vla_edge_ros.types import NS_PER_MS, CycleRecord, Outcome
 
 LOGGER = logging.getLogger("vla_edge_ros.runtime")
@@ -104,7 +104,10 @@ class Reasoner:
     def warm_up(self) -> None:
         """Load the engine, calibrate admission, pin the prompt. Takes seconds; raises what it cannot do."""
         self._engine.load()
-        self._admission.calibrate(measure_chunks(self._config, self._engine))
+        samples = measure_chunks(self._config, self._engine)
+        self._admission.calibrate(samples)
+        if warning := over_budget(self._config, samples):
+            LOGGER.warning(warning)
         prompt = self._prompt
         self._engine.write_prompt(prompt.token_ids, self.cache.set_prompt(len(prompt.token_ids)))
         # What is alive now stays alive: a full collection would stop the reasoning thread to look at it.

@@ -8,11 +8,15 @@ neither meet a deadline nor be learned from (fault A13).
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from statistics import median
 
 import numpy as np
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Engine
+from vla_edge_ros.model.decoder_config import resolve
+from vla_edge_ros.model.memory_traffic import bytes_a_chunk
 from vla_edge_ros.types import CacheView, ChunkTimes
 
 MEASURED = 8  # chunks a fill; fewer where the engine is slow
@@ -38,6 +42,24 @@ def measure_chunks(config: VlaConfig, engine: Engine) -> list[ChunkTimes]:
             if time.monotonic() > end_s:
                 break
     return samples
+
+
+def over_budget(config: VlaConfig, samples: Sequence[ChunkTimes]) -> str:
+    """A warning where this device cannot keep the deadline with a full cache, whoever decides; else empty.
+
+    ``samples``: of ``measure_chunks``. Such a node runs, but most of its cycles fall back (fault A24).
+    """
+    budget_ms = config.timing.deadline_ms - config.timing.margin_ms
+    fullest = max(times.slots_in_use for times in samples)
+    chunk_ms = median(times.total_ms for times in samples if times.slots_in_use == fullest)
+    if chunk_ms <= budget_ms:
+        return ""
+    gb = bytes_a_chunk(resolve(config.model), config) / 1e9
+    return (
+        f"a chunk takes {chunk_ms:.1f} ms with a full cache, {budget_ms:.1f} ms are there "
+        f"(timing.deadline_ms less margin_ms): most cycles will fall back. At 2 bytes a number a chunk reads "
+        f"{gb:.2f} GB, which in this time takes a memory of {1000 * gb / budget_ms:.0f} GB/s"
+    )
 
 
 def _run_chunk(config: VlaConfig, engine: Engine, pixels: np.ndarray, view: CacheView) -> ChunkTimes:

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a chunk must read from memory, and so the least time that it can take on a device.
+
+A forward pass over few tokens reads every weight once and computes little with it. However good the kernels
+are, a chunk cannot end before its bytes have come from memory.
+"""
+
+from __future__ import annotations
+
+import math
+
+from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.model.decoder_config import DecoderConfig
+from vla_edge_ros.model.tensor_shapes import EMBEDDING, LM_HEAD, tensor_shapes
+
+
+def bytes_a_chunk(decoder: DecoderConfig, config: VlaConfig, bytes_a_number: float = 2.0) -> float:
+    """Bytes of weights, and of keys and values in a full cache, that one chunk reads.
+
+    One pass a token of the action (the prefill gives the first one), each over all layers and the rows of
+    the head. ``bytes_a_number``: 2 for bfloat16, 4 for float32.
+    """
+    shapes = tensor_shapes(decoder)
+    layers = sum(math.prod(shape) for name, shape in shapes.items() if name not in (EMBEDDING, LM_HEAD))
+    rows = config.action.bins if config.action.head == "action" else decoder.vocab_size
+    kept = 2 * decoder.num_hidden_layers * decoder.kv_size * config.cache.capacity_slots
+    return config.action.tokens * (layers + rows * decoder.hidden_size + kept) * bytes_a_number
+
+
+def floor_ms(
+    decoder: DecoderConfig, config: VlaConfig, bytes_a_second: float, bytes_a_number: float = 2.0
+) -> float:
+    """The least time of a chunk where memory gives ``bytes_a_second``."""
+    return 1000 * bytes_a_chunk(decoder, config, bytes_a_number) / bytes_a_second
