@@ -82,6 +82,19 @@ def test_the_check_sees_a_kept_page_that_was_overwritten():
         stream.check_kept_pages()
 
 
+@pytest.mark.parametrize("eviction", ["fifo", "bridge", "semantic"])
+def test_the_pinned_prompt_is_seen_first_and_untouched_by_evictions(eviction):
+    """Fault A39: without its first tokens, which serve as attention sinks, a stream collapses."""
+    stream = RealStream(replace(SMALL, cache=replace(SMALL.cache, capacity_slots=384, eviction=eviction)))
+    pinned = stream.engine.decoder.kv[:, 0].copy()
+    for sequence in range(1, 60):
+        view = stream.chunk(sequence, tokens=1)
+        assert view.pages[0] == 0 and view.fills[0] == 20
+        assert 0 not in view.pages[1:] and view.action_page != 0
+    assert stream.evictions > 40
+    np.testing.assert_array_equal(stream.engine.decoder.kv[:, 0], pinned)
+
+
 @pytest.mark.slow
 def test_kept_state_survives_ten_thousand_evictions():
     stream = RealStream(replace(SMALL, cache=CacheConfig(capacity_slots=416, protect_latest=4)))

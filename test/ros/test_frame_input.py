@@ -59,6 +59,28 @@ def test_a_frame_is_resized_and_written_with_its_stamp():
     assert (bench.input.size, bench.input.encoding) == ((64, 32), "rgb8")
 
 
+def test_geometry_and_encoding_may_change_from_message_to_message():
+    """Fault A11."""
+    bench = Bench()
+    bench.receive()
+    bench.receive(NOW_NS + 1, height=4, width=5, step=16, data=bytes(64))
+    bench.receive(NOW_NS + 2, encoding="mono16", step=129, data=bytes(32 * 129))
+    bench.receive(NOW_NS + 3, encoding="bgra8", step=256, data=bytes(32 * 256))
+    bench.receive(NOW_NS + 4, step=191)
+    assert [pixels.shape for pixels, _ in bench.slot.frames] == [(16, 32, 3)] * 4
+    assert bench.input.refused == {"step": 1}
+    assert (bench.input.size, bench.input.encoding) == ((64, 32), "bgra8")
+
+
+def test_a_frame_of_the_models_size_is_copied_by_the_slot_alone(monkeypatch):
+    """Fault A8: what the slot is given to copy is the message's own memory."""
+    bench, given = Bench(), []
+    monkeypatch.setattr(bench.slot, "write", lambda pixels, stamp_ns: bool(given.append(pixels)))
+    message = Image(height=16, width=32, encoding="rgb8", step=96, data=bytes(16 * 96))
+    bench.input.receive(message)
+    assert np.shares_memory(given[0], np.frombuffer(message.data, np.uint8))
+
+
 def test_overwritten_frames_are_counted():
     bench = Bench()
     for i in range(3):

@@ -210,6 +210,27 @@ class TestEngineTrouble:
         engine.fail_at = ""
         graph.wait_until(lambda: value(statuses[-1].status[0], "source") == "fresh", "recovery")
 
+    def test_images_are_received_while_the_model_computes(self, graph, failing_engines, monkeypatch):
+        """No inference in the executor's thread: a chunk that lasts for ten images does not hold them up."""
+        graph.camera()
+        actions = graph.listen(JointTrajectory, "action")
+        node = graph.reasoner(make_engine=failing_engines)
+        graph.wait_until(lambda: actions)
+        engine = failing_engines.made[0]
+        prefill, received = engine.prefill, []
+
+        def slow_prefill(view):
+            monkeypatch.setattr(engine, "prefill", prefill)
+            before = node.frames.written
+            graph.wait_until(lambda: node.frames.written >= before + 10, "images during one chunk")
+            received.append(node.frames.written - before)
+            return prefill(view)
+
+        monkeypatch.setattr(engine, "prefill", slow_prefill)
+        graph.wait_until(lambda: received)
+        count = len(actions)
+        graph.wait_until(lambda: len(actions) > count + 3, "actions afterwards")
+
 
 class TestLifecycle:
     def test_a_missing_checkpoint_leaves_the_node_unconfigured_with_the_path_in_the_reason(
@@ -368,16 +389,3 @@ class TestQos:
         qos = infos[0].qos_profile
         assert qos.reliability == ReliabilityPolicy.RELIABLE
         assert qos.deadline.nanoseconds == 200_000_000
-
-
-class TestSimTime:
-    def test_sim_time_without_a_clock_still_acts_and_says_so(self, graph):
-        graph.camera()
-        actions = graph.listen(JointTrajectory, "action")
-        diagnostics = graph.listen(DiagnosticArray, "/diagnostics")
-        graph.reasoner(use_sim_time=True)
-        graph.wait_until(lambda: len(actions) > 5)
-        status = graph.wait_until(
-            lambda: (s := newest(diagnostics, "Camera")) and s.level == DiagnosticStatus.WARN and s
-        )
-        assert "/clock" in status.message

@@ -130,6 +130,16 @@ def test_gil_is_free_during_a_wait():
     assert ran.stdout == "free\n", ran.stderr
 
 
+def test_a_wait_sleeps_and_spins_at_the_end_only():
+    """Fault A9, by the thread's own processor time, which a busy machine does not add to."""
+    clock = CycleClock(300 * MS, 200_000)
+    clock.start()
+    clock.wait_next()
+    spent_before = time.thread_time_ns()
+    clock.wait_next()
+    assert time.thread_time_ns() - spent_before < 100 * MS
+
+
 @pytest.mark.parametrize(
     ("period_ns", "spin_ns", "text"),
     [
