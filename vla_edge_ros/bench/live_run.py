@@ -40,6 +40,7 @@ from vla_edge_ros.ros.replay_node import ReplayNode
 from vla_edge_ros.types import ActionSource, CycleRecord, Outcome
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+MAX_INCIDENTS = 50
 SETTLE_S = 2.0  # discovery, and messages on their way at the end
 
 
@@ -55,6 +56,7 @@ class Watch:
         self.latencies_ms = array("f")  # of fresh actions
         self.fallbacks: Counter[str] = Counter()  # "trouble that held: outcome -> source"
         self.errors: Counter[str] = Counter()
+        self.incidents: list[str] = []  # the first of the cycles that came too late, with their time
 
     def __call__(self, record: CycleRecord) -> None:
         if record.outcome is Outcome.STOPPED or (not self.cycles and record.source is not ActionSource.FRESH):
@@ -65,6 +67,8 @@ class Watch:
         else:
             trouble = self._timetable.kind_at(self._timetable.progress())
             self.fallbacks[f"{trouble}: {record.outcome.value} -> {record.source.value}"] += 1
+            if record.outcome is Outcome.LATE and len(self.incidents) < MAX_INCIDENTS:
+                self.incidents.append(f"{100 * self._timetable.progress():.2f} % cycle {record.cycle}")
         if record.error:
             self.errors[re.sub(r"[0-9]+", "N", record.error)] += 1
 
@@ -205,6 +209,7 @@ def _findings(options, watch, published, frames, metrics, memory, outside) -> di
         "resident_mb_an_hour": float(slope),
         "gpu_mb_peak": float(gpu.max()),
         "fallbacks": dict(sorted(watch.fallbacks.items())),
+        "incidents": watch.incidents,
         "errors": dict(sorted(watch.errors.items())),
         "controller": outside,
     }

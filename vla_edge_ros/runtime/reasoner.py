@@ -46,7 +46,7 @@ JOIN_SECONDS = 1.0
 
 # How long a thread may keep the GIL while the watchdog asks for it. Python's default, 5 ms, is longer than
 # the watchdog's lead before the deadline.
-SWITCH_INTERVAL_S = 0.0005
+SWITCH_INTERVAL_S = 0.0001
 
 
 class Reasoner:
