@@ -212,6 +212,21 @@ def test_stop_while_the_engine_computes_publishes_zero_last_and_refuses_a_restar
     assert len(run.sink.records) == count
 
 
+def test_close_while_the_engine_computes_leaves_its_memory_alone(run):
+    run.start()
+    run.camera()
+    run.engine.hold.set()
+    run.camera()
+    assert run.engine.holding.wait(10)
+    run.close()
+    assert run.engine.closed == 0, "the engine was closed under a running forward pass"
+    run.engine.release.set()
+    for thread in run._threads:
+        thread.join(10)
+    run.close()
+    assert run.engine.closed == 1
+
+
 def test_started_again_it_answers_from_a_fresh_grid(run):
     for _ in range(2):
         run.start()

@@ -29,10 +29,10 @@ class Trouble:
 CALM: tuple[Trouble, ...] = ()
 ALL_KINDS = (
     Trouble("engine_3x_slower", 0.10, 0.20),
-    Trouble("stall_500_ms", 0.25, 0.26),
+    Trouble("stall_500_ms", 0.25, 0.29),
     Trouble("camera_10_hz", 0.30, 0.40),
     Trouble("camera_stopped", 0.45, 0.50),
-    Trouble("embedding_not_finite", 0.55, 0.56),
+    Trouble("embedding_not_finite", 0.55, 0.57),
     Trouble("instruction_every_second", 0.60, 0.75),
 )
 SCENARIOS = {"calm": CALM, "trouble": ALL_KINDS}

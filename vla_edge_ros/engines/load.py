@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import logging
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Engine
@@ -13,9 +14,14 @@ from vla_edge_ros.errors import ConfigError, EngineError
 from vla_edge_ros.model.decoder_config import resolve
 from vla_edge_ros.model.weights import open_weights
 
+LOGGER = logging.getLogger(__name__)
+
 
 def load_engine(config: VlaConfig) -> Engine:
-    """The engine that ``engine.name`` asks for, not loaded; ``auto`` takes CUDA where a device answers."""
+    """The engine that ``engine.name`` asks for, not loaded.
+
+    ``auto`` takes CUDA where a device answers and the kernels accept the model's sizes, NumPy elsewhere.
+    """
     positions = resolve(config.model).max_position_embeddings
     if config.cache.capacity_slots > positions:
         raise ConfigError(
@@ -24,7 +30,7 @@ def load_engine(config: VlaConfig) -> Engine:
         )
     name = config.engine.name
     if name == "auto":
-        name = "cuda" if _cuda_device_answers() and _cupy_imports() else "numpy"
+        name = "cuda" if _cuda_device_answers() and _cupy_imports() and _kernels_accept(config) else "numpy"
     if name == "numpy":
         return NumpyEngine(config, open_weights(config.model))
     try:
@@ -48,5 +54,16 @@ def _cupy_imports() -> bool:
     try:
         importlib.import_module("cupy")
     except ImportError:
+        return False
+    return True
+
+
+def _kernels_accept(config: VlaConfig) -> bool:
+    device = importlib.import_module("vla_edge_ros.engines.cuda.device")
+    sizes = importlib.import_module("vla_edge_ros.engines.cuda.sizes")
+    try:
+        sizes.plan(resolve(config.model), config, device.current_device())
+    except EngineError as refusal:
+        LOGGER.warning("engine.name is auto: numpy, since %s", refusal)
         return False
     return True

@@ -7,6 +7,7 @@ executor's thread; the reasoning thread and the watchdog thread belong to ``runt
 
 from __future__ import annotations
 
+import logging
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ from vla_edge_ros.ros.faults import FaultLog
 from vla_edge_ros.ros.frame_input import FrameInput
 from vla_edge_ros.ros.health import ActionHealth
 from vla_edge_ros.ros.health_watch import HealthWatch
+from vla_edge_ros.ros.log_bridge import LogBridge
 from vla_edge_ros.ros.parameters import NodeConfig, ParameterGate, declare, read
 from vla_edge_ros.ros.qos import OnMismatch, image_qos, instruction_qos, subscribe
 from vla_edge_ros.ros.run_recorder import RunRecorder
@@ -42,6 +44,9 @@ from vla_edge_ros.runtime.action_sink import ObservedSink
 from vla_edge_ros.runtime.metrics import MetricsSnapshot, RunMetrics
 from vla_edge_ros.runtime.reasoner import Reasoner
 from vla_edge_ros.types import CycleRecord, MemoryReport
+
+# What the ROS-free modules log while this node runs.
+BRIDGED_LOGGERS = ("vla_edge_ros.runtime", "vla_edge_ros.engines", "vla_edge_ros.recording")
 
 # Before an activation, other publishers on the action topic must have had time to be discovered.
 DISCOVERY_S = 0.5
@@ -72,6 +77,9 @@ class ReasoningNode(LifecycleNode):
         self._memory = MemoryReport()
         self._engine_name = "none"
         self._faults = FaultLog(self.get_logger().error)
+        self._log_bridges = [
+            LogBridge(logging.getLogger(name), self.get_logger()) for name in BRIDGED_LOGGERS
+        ]
         declare(self, NodeConfig)
         declare(self, VlaConfig)
         self._config = VlaConfig()
@@ -101,6 +109,12 @@ class ReasoningNode(LifecycleNode):
         if self._reasoner is not None:
             self.trigger_shutdown()
             self._release()
+
+    def destroy_node(self) -> None:
+        """Also end the bridges: a logger outlives the node."""
+        for bridge in self._log_bridges:
+            bridge.close()
+        super().destroy_node()
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         return self._attempt("configure", self._configure, on_failure=self._release)
@@ -216,6 +230,8 @@ class ReasoningNode(LifecycleNode):
         if self._recorder is not None:
             self._diagnostics.on_message = lambda topic, message: None
             self._recorder.close()
+            if dropped := self._recorder.dropped:
+                self.get_logger().warning(f"recording: {dropped} rows or messages did not reach the disk")
         self._reasoner = self._actions = self._recorder = None
 
     # Callbacks
@@ -251,7 +267,8 @@ class ReasoningNode(LifecycleNode):
     def _change_instruction(self, text: str) -> None:
         assert self._reasoner is not None
         self._reasoner.set_instruction(text)
-        self.get_logger().info(f"instruction: {text}")
+        # Throttled: a planner may send one every cycle.
+        self.get_logger().info(f"instruction: {text}", throttle_duration_sec=1.0)
 
     # Watching
 

@@ -39,7 +39,7 @@ from vla_edge_ros.runtime.thread_priority import take_realtime_priority
 from vla_edge_ros.runtime.warm_up import measure_chunks, over_budget
 from vla_edge_ros.types import NS_PER_MS, CycleRecord, Outcome
 
-LOGGER = logging.getLogger("vla_edge_ros.runtime")
+LOGGER = logging.getLogger(__name__)
 
 # A forward pass cannot be interrupted; the process must be gone two seconds after it was asked to stop.
 JOIN_SECONDS = 1.0
@@ -140,8 +140,11 @@ class Reasoner:
         self._answers.finish()
 
     def close(self) -> None:
-        """Stop and give the engine's memory back."""
+        """Stop and give the engine's memory back; safe to call twice."""
         self.stop()
+        if any(thread.is_alive() for thread in self._threads):
+            LOGGER.warning("the engine still computes a chunk; its memory is given back with the process")
+            return
         self._engine.close()
 
     def set_instruction(self, text: str) -> None:
