@@ -230,7 +230,7 @@ def test_memory_report_adds_up_to_what_is_held():
     engine = make_engine()
     report = engine.memory()
     assert report.parts["kv_cache"] == 2 * 16 * 2 * 2 * 32 * 16 * 4
-    assert report.parts["embedding"] == 256 * 64 * 4
+    assert report.parts["embedding"] == 2 * 256 * 64 * 4  # the head is one of its own
     assert report.total_bytes == sum(report.parts.values()) > 0
 
 
@@ -265,3 +265,20 @@ def test_cuda_without_cupy_is_an_error_that_says_so(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "vla_edge_ros.engines.cuda.engine", None)
     with pytest.raises(EngineError, match="expected CuPy"):
         load_engine(config(engine=EngineConfig(name="cuda")))
+
+
+def test_the_tiny_presets_actions_follow_the_picture_and_differ_by_dimension(data_dir):
+    """What the demo publishes is an answer to its camera, not a constant."""
+    from vla_edge_ros.imaging import resize_rgb
+    from vla_edge_ros.replay.open_source import open_source
+
+    engine = make_engine()
+    engine.write_prompt(PROMPT, (0,))
+    answers = set()
+    for frame in open_source(str(data_dir / "clips" / "bridge_blueberry_spoon.mp4")):
+        engine.embed_frame(resize_rgb(frame.pixels, 128, 64))
+        chunk_view = view(3)
+        engine.prefill(chunk_view)
+        answers.add(engine.decode(chunk_view, 8, never).tokens)
+    assert len(answers) >= 5
+    assert all(len(set(tokens)) >= 3 for tokens in answers)

@@ -74,6 +74,8 @@ TINY = DecoderConfig(
     num_key_value_heads=2,
     head_dim=16,
     vocab_size=512,
+    # With random weights a tied head answers every token with itself, whatever the picture.
+    tie_word_embeddings=False,
 )
 
 PRESETS = {"qwen2.5-coder-1.5b": QWEN2_5_CODER_1_5B, "tiny": TINY}
