@@ -13,7 +13,7 @@ from vla_edge_ros.engines.base import Decoded, Vision
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.kv_cache.cache import KvCache
 from vla_edge_ros.kv_cache.eviction import make_policy
-from vla_edge_ros.runtime.control_loop import ControlLoop
+from vla_edge_ros.runtime.control_loop import ControlLoop, Prompt
 from vla_edge_ros.runtime.cycle_answers import CycleAnswers
 from vla_edge_ros.runtime.fallback import FallbackLadder
 from vla_edge_ros.runtime.metrics import RunMetrics
@@ -191,6 +191,7 @@ def rig(tiny_config):
             admission=admission,
             answers=answers,
             describe=lambda pixels, embedding: None,
+            prompt=Prompt("the first", np.arange(5)),
             decode_action=lambda tokens: np.array(tokens, np.float64) / 10 + 0.1,
             frame_time_ns=clock,
             steady_ns=clock,

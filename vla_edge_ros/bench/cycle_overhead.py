@@ -21,7 +21,7 @@ from vla_edge_ros.kv_cache.eviction import make_policy
 from vla_edge_ros.model.action_head import ActionHead
 from vla_edge_ros.model.decoder_config import resolve
 from vla_edge_ros.runtime.admission import make_admission
-from vla_edge_ros.runtime.control_loop import ControlLoop
+from vla_edge_ros.runtime.control_loop import ControlLoop, Prompt
 from vla_edge_ros.runtime.cycle_answers import CycleAnswers
 from vla_edge_ros.runtime.deadline_watchdog import DeadlineWatchdog
 from vla_edge_ros.runtime.fallback import FallbackLadder
@@ -30,6 +30,7 @@ from vla_edge_ros.runtime.metrics import RunMetrics
 from vla_edge_ros.types import ActionSource, CacheView, CycleRecord
 
 STEP_MS = 0.001
+PROMPT_TOKENS = 20
 
 
 class NoEngine:
@@ -73,7 +74,7 @@ def measure_cycles(cycles: int) -> list[float]:
         prompt_pages=config.prompt.max_pages,
         descriptor_size=descriptor_size(policy.descriptor, decoder.hidden_size),
     )
-    cache.set_prompt(20)
+    cache.set_prompt(PROMPT_TOKENS)
     watchdog = DeadlineWatchdog(10**12)
     watchdog.arm(1, time.monotonic_ns() + 10**15)
     answers = CycleAnswers(
@@ -93,6 +94,7 @@ def measure_cycles(cycles: int) -> list[float]:
         admission=make_admission(config.timing, config.admission),
         answers=answers,
         describe=lambda pixels, embedding: describe(policy.descriptor, pixels, embedding),
+        prompt=Prompt("", np.arange(PROMPT_TOKENS)),
         decode_action=ActionHead(config.action, decoder.vocab_size).decode,
         frame_time_ns=time.monotonic_ns,
     )

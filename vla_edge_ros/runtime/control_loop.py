@@ -59,6 +59,7 @@ class ControlLoop:
         answers: CycleAnswers,
         describe: Describe,
         decode_action: DecodeAction,
+        prompt: Prompt,
         frame_time_ns: Callable[[], int],
         steady_ns: Callable[[], int] = time.monotonic_ns,
     ):
@@ -74,9 +75,15 @@ class ControlLoop:
         self._steady_ns = steady_ns
         # The newest frame in the cache: a frame is never inserted twice (fault A2).
         self._used_sequence = 0
+        self._pinned_prompt = prompt  # in the cache since warm-up
         self._next_prompt: Prompt | None = None
         self._scheduled_ns = 0
         self._progress = ChunkTimes(0)
+
+    @property
+    def instruction(self) -> str:
+        """The one that is pinned, or waits to be."""
+        return (self._next_prompt or self._pinned_prompt).instruction
 
     def change_prompt(self, prompt: Prompt) -> None:
         """Rewrite the pinned prompt before the next cycle's frame; a newer prompt replaces a waiting one."""
@@ -102,15 +109,24 @@ class ControlLoop:
             return self._fall_back(replace(record, outcome=Outcome.ENGINE_ERROR, error=str(error)))
 
     def _write_waiting_prompt(self) -> None:
-        """Pin a changed instruction. On an engine error it stays waiting and is tried again next cycle."""
+        """Pin a changed instruction. One that the engine fails on is given up for the one before."""
         prompt = self._next_prompt
         if prompt is None:
             return
         if self._config.prompt.on_change == "flush":
             self._cache.flush()
-        self._engine.write_prompt(prompt.token_ids, self._cache.set_prompt(len(prompt.token_ids)))
+        try:
+            self._engine.write_prompt(prompt.token_ids, self._cache.set_prompt(len(prompt.token_ids)))
+        except EngineError:
+            # Its pages hold garbage now. The one before has worked; it is tried until it works again.
+            self._replace_waiting(prompt, self._pinned_prompt)
+            raise
+        self._pinned_prompt = prompt
+        self._replace_waiting(prompt, None)
+
+    def _replace_waiting(self, prompt: Prompt, successor: Prompt | None) -> None:
         if self._next_prompt is prompt:  # else a newer one came in meanwhile
-            self._next_prompt = None
+            self._next_prompt = successor
 
     def _judge(self, record: CycleRecord, frame: Frame) -> CycleRecord:
         """Is there something to act on, and the time for it? The outcome ACTED says yes so far."""

@@ -87,6 +87,8 @@ class Reasoner:
         self._answers = CycleAnswers(
             self._watchdog, self._ladder, sink, self.metrics, frame_time_ns, self._period_ns
         )
+        instruction = config.prompt.instruction
+        self._prompt = Prompt(instruction, token_ids(instruction, config))
         self._loop = ControlLoop(
             config,
             slot=self.slot,
@@ -96,10 +98,9 @@ class Reasoner:
             answers=self._answers,
             describe=lambda pixels, embedding: describe(policy.descriptor, pixels, embedding),
             decode_action=head.decode,
+            prompt=self._prompt,
             frame_time_ns=frame_time_ns,
         )
-        self.instruction = config.prompt.instruction
-        self._prompt = Prompt(self.instruction, token_ids(self.instruction, config))
 
     def warm_up(self) -> None:
         """Load the engine, calibrate admission, pin the prompt. Takes seconds; raises what it cannot do."""
@@ -149,9 +150,12 @@ class Reasoner:
 
     def set_instruction(self, text: str) -> None:
         """Pin another instruction from the next cycle on; ``InstructionError`` where it is too long."""
-        prompt = Prompt(text, token_ids(text, self._config))
-        self.instruction = text
-        self._loop.change_prompt(prompt)
+        self._loop.change_prompt(Prompt(text, token_ids(text, self._config)))
+
+    @property
+    def instruction(self) -> str:
+        """The one that is pinned, or waits to be; one that the engine failed on is given up."""
+        return self._loop.instruction
 
     def _take_priority(self) -> None:
         if refusal := take_realtime_priority(self._config.timing.realtime_priority):
