@@ -64,7 +64,7 @@ def test_every_page_has_one_holder_under_any_history(eviction, prompt, history):
             except RuntimeError:
                 pass
             assert kv.state() == before
-        view = kv.view(kv._free[-1])
+        view = kv.view(kv.incoming_page)
         held = [*range(2), view.action_page, *kv.memory.pages.tolist(), *kv._free]
         assert sorted(held) == list(range(14))  # prompt, action, kept and free pages: each page once
         assert kv._free and len(kv.memory) <= kv.room
@@ -103,7 +103,7 @@ def test_view_is_in_time_order_with_the_last_prompt_page_partly_filled():
     kv = cache(prompt_tokens=40)
     for sequence in range(1, 20):
         insert(kv, sequence)
-    view = kv.view(kv._free[-1])
+    view = kv.view(kv.incoming_page)
     assert view.pages[:2].tolist() == [0, 1] and view.fills[:2].tolist() == [32, 8]
     assert view.pages[2:-1].tolist() == kv.memory.pages.tolist()
     assert view.pages.dtype == view.fills.dtype == np.int32

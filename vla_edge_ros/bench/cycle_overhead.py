@@ -16,7 +16,7 @@ from vla_edge_ros.bench.report import machine, print_table, quantiles, write_jso
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Decoded, Vision
 from vla_edge_ros.kv_cache.cache import KvCache
-from vla_edge_ros.kv_cache.descriptor import describe, descriptor_size
+from vla_edge_ros.kv_cache.descriptor import describe
 from vla_edge_ros.kv_cache.eviction import make_policy
 from vla_edge_ros.model.action_head import ActionHead
 from vla_edge_ros.model.decoder_config import resolve
@@ -67,13 +67,7 @@ def measure_cycles(cycles: int) -> list[float]:
     config = VlaConfig()
     decoder, policy, sink = resolve(config.model), make_policy(config.cache), LastRecord()
     slot = FrameSlot(config.frame.height, config.frame.width)
-    cache = KvCache(
-        config.cache,
-        policy,
-        frame_tokens=config.frame.tokens,
-        prompt_pages=config.prompt.max_pages,
-        descriptor_size=descriptor_size(policy.descriptor, decoder.hidden_size),
-    )
+    cache = KvCache.for_model(config, policy, decoder.hidden_size)
     cache.set_prompt(PROMPT_TOKENS)
     watchdog = DeadlineWatchdog(10**12)
     watchdog.arm(1, time.monotonic_ns() + 10**15)

@@ -23,7 +23,7 @@ from vla_edge_ros.bench.report import machine, print_table, write_json
 from vla_edge_ros.config import CacheConfig, EngineConfig, ModelSource, VlaConfig
 from vla_edge_ros.engines.load import load_engine
 from vla_edge_ros.kv_cache.cache import KvCache
-from vla_edge_ros.kv_cache.descriptor import describe, descriptor_size
+from vla_edge_ros.kv_cache.descriptor import describe
 from vla_edge_ros.kv_cache.eviction import make_policy
 from vla_edge_ros.model.decoder_config import resolve
 from vla_edge_ros.types import CacheView
@@ -35,14 +35,7 @@ FRAME_NS = 16_666_667
 
 def make_cache(config: VlaConfig) -> KvCache:
     """An empty cache with a pinned prompt, as the reasoner makes it."""
-    policy = make_policy(config.cache)
-    cache = KvCache(
-        config.cache,
-        policy,
-        frame_tokens=config.frame.tokens,
-        prompt_pages=config.prompt.max_pages,
-        descriptor_size=descriptor_size(policy.descriptor, resolve(config.model).hidden_size),
-    )
+    cache = KvCache.for_model(config, make_policy(config.cache), resolve(config.model).hidden_size)
     cache.set_prompt(PROMPT_TOKENS)
     return cache
 
@@ -69,7 +62,7 @@ def keep_books(config: VlaConfig, frames: int) -> list[dict[str, float]]:
             with cache.begin(sequence, sequence * FRAME_NS) as chunk:
                 chunk.commit(walk[sequence % len(walk)] if size else None)
         spent_us = (time.perf_counter_ns() - start_ns) / 1000
-        check_view(cache.view(cache._free[-1]), config)
+        check_view(cache.view(cache.incoming_page), config)
         assert len(cache.memory) == min(sequence, cache.room)
         rows.append({"frames": sequence, "us_a_frame": spent_us / count, "resident_mb": resident_mb()})
     return rows

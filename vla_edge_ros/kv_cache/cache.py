@@ -17,8 +17,9 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from vla_edge_ros.config import CacheConfig
+from vla_edge_ros.config import CacheConfig, VlaConfig
 from vla_edge_ros.errors import ConfigError
+from vla_edge_ros.kv_cache.descriptor import descriptor_size
 from vla_edge_ros.kv_cache.eviction import EvictionPolicy
 from vla_edge_ros.kv_cache.frame_memory import LARGEST_DESCRIPTOR, FrameMemory
 from vla_edge_ros.types import CacheView
@@ -57,6 +58,22 @@ class KvCache:
         self._free = list(range(config.pages - 1, prompt_pages, -1))  # a stack; the lowest page on top
         self._prompt_fills = np.zeros(0, np.int32)
         self._open = False
+
+    @classmethod
+    def for_model(cls, config: VlaConfig, policy: EvictionPolicy, hidden_size: int) -> KvCache:
+        """The cache that the whole configuration asks for; ``hidden_size`` is the decoder's."""
+        return cls(
+            config.cache,
+            policy,
+            frame_tokens=config.frame.tokens,
+            prompt_pages=config.prompt.max_pages,
+            descriptor_size=descriptor_size(policy.descriptor, hidden_size),
+        )
+
+    @property
+    def incoming_page(self) -> int:
+        """The page that the next chunk's frame is written to; it holds nothing."""
+        return self._free[-1]
 
     @property
     def prompt_tokens(self) -> int:
@@ -147,7 +164,7 @@ class Chunk:
         self._closed = False
         self.sequence = sequence
         self.stamp_ns = stamp_ns
-        self.page = cache._free[-1]
+        self.page = cache.incoming_page
         self.view = cache.view(self.page)
 
     def commit(self, descriptor: NDArray[np.float32] | None) -> int | None:

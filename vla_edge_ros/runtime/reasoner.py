@@ -21,7 +21,7 @@ from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Engine
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.kv_cache.cache import KvCache
-from vla_edge_ros.kv_cache.descriptor import describe, descriptor_size
+from vla_edge_ros.kv_cache.descriptor import describe
 from vla_edge_ros.kv_cache.eviction import make_policy
 from vla_edge_ros.model.action_head import ActionHead
 from vla_edge_ros.model.decoder_config import resolve
@@ -73,13 +73,7 @@ class Reasoner:
         head = ActionHead(config.action, decoder.vocab_size)
         self.slot = FrameSlot(config.frame.height, config.frame.width)
         self.metrics = RunMetrics(timing.deadline_ms)
-        self.cache = KvCache(
-            config.cache,
-            policy,
-            frame_tokens=config.frame.tokens,
-            prompt_pages=config.prompt.max_pages,
-            descriptor_size=descriptor_size(policy.descriptor, decoder.hidden_size),
-        )
+        self.cache = KvCache.for_model(config, policy, decoder.hidden_size)
         self._clock = CycleClock(self._period_ns, round(timing.spin_us * 1000))
         self._watchdog = DeadlineWatchdog(self._period_ns)
         self._admission = make_admission(timing, config.admission)
