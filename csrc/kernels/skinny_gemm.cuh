@@ -3,23 +3,23 @@
 // read once, and their stream is the cost.
 //
 // Rounding what projections multiply to bfloat16, 8 bits, makes half of the error of a whole pass in
-// bfloat16. One token is split in two, its bfloat16 and the rest of the rounding, which take two of the eight
-// token columns that the tensor cores have anyway: 16 bits for nothing. Several tokens are rounded to
-// float16, 11 bits, and the weights, bfloat16 in memory, become float16 in registers, exact for all but the
-// tiniest. Sums are float32.
+// bfloat16. A frame's tokens are rounded to float16, 11 bits, and the weights, bfloat16 in memory, become
+// float16 in registers, exact for all but the tiniest. An action's token is split in two, its bfloat16 and the
+// rest of the rounding, which take two token columns: 16 bits, and for nothing in a decode step, since the
+// tensor cores have eight columns anyway (token_rows.cuh). Sums are float32.
 //
 // A block of 8 warps takes row tiles of 16 rows, blockIdx.x, blockIdx.x + gridDim.x, ...; blockIdx.y chooses
 // a part of k (the sum over parts is taken by the consumer, in order). Inside the block each warp takes an
 // eighth of the part for every row tile; the warps' sums meet in shared memory and are added in warp order,
 // so the result does not depend on timing.
 #pragma once
+#include "token_rows.cuh"
 #include "weight_stream.cuh"
 
 constexpr int GEMM_WARPS = 8;
 constexpr int GEMM_THREADS = GEMM_WARPS * WARP;
 // Blocks that must fit on one SM: those of the next kernels come to fill their rings while this one computes.
 constexpr int GEMM_BLOCKS = TOKENS == 1 ? 4 : 1;
-constexpr int TOKEN_TILES = (TOKENS + TILE_TOKENS - 1) / TILE_TOKENS;
 constexpr int ROW_PAD = TOKENS == 1 ? 16 : 20;  // floats a token: 20 spreads a warp's writes over all banks
 // BATCH_TILES: row tiles whose sums are kept before the warps meet, chosen by projection.py.
 constexpr int SUM_FLOATS = BATCH_TILES * GEMM_WARPS * TOKENS * ROW_PAD;
@@ -29,18 +29,18 @@ constexpr int RING_BYTES = GEMM_WARPS * WeightStream::BYTES;
 constexpr int GEMM_BYTES = RING_BYTES + SUM_FLOATS * 4;
 
 // What is multiplied. One token: a vector of bfloat16 pairs, and `rest_offset` pairs on that of the rests;
-// the other six columns are zero. Several: float16 in the order of token_operand_offset.
+// the other six columns are zero. Several: in the order of operand_offset.
 struct TokenOperand {
   const uint32* data;
   int rest_offset;
 
-  __device__ __forceinline__ void load(int k_tile, int token_tile, int lane, uint32& b0, uint32& b1) const {
+  __device__ __forceinline__ void load(int k_tile, int tile, int lane, uint32& b0, uint32& b1) const {
     if (TOKENS == 1) {
       const uint32* column = data + lane / 4 * rest_offset + k_tile * (TILE_K / 2) + lane % 4;
       b0 = lane < 8 ? column[0] : 0;
       b1 = lane < 8 ? column[4] : 0;
     } else {
-      const uint2 pair = *(const uint2*)(data + ((k_tile * TOKEN_TILES + token_tile) * WARP + lane) * 2);
+      const uint2 pair = *(const uint2*)(data + ((k_tile * COLUMN_TILES + tile) * WARP + lane) * 2);
       b0 = pair.x;
       b1 = pair.y;
     }
@@ -71,7 +71,7 @@ class SkinnyGemm {
   // `k`: that of the whole operand.
   __device__ __forceinline__ TokenOperand copy_operand(void* shared_operand, const void* operand,
                                                        int k) const {
-    constexpr int VECS_A_TILE = TILE_K * TOKENS * 2 / 16;
+    constexpr int VECS_A_TILE = TOKENS == 1 ? TILE_K * 2 / 16 : COLUMN_TILES * COLUMN_TILE_BYTES / 16;
     const Vec4* from = (const Vec4*)operand + part_first_ * VECS_A_TILE;
     if (!OPERAND_IN_SHARED) return {(const uint32*)from, 0};
     Vec4* to = (Vec4*)shared_operand;
@@ -119,22 +119,23 @@ class SkinnyGemm {
   __device__ __forceinline__ void multiply_tile(TokenOperand tokens, int batch_index) {
     const int lane = threadIdx.x % WARP;
     // Two chains of sums, for even and odd k tiles: one would wait for each product's latency.
-    Accumulator sum[2][TOKEN_TILES] = {};
+    Accumulator sum[2][COLUMN_TILES] = {};
     int k_tile = slice_.first - part_first_;
     for (int left = slice_.count; left > 0; left -= STAGE_TILES) {
       const Vec4* tiles = stream_.wait();
 #pragma unroll
       for (int i = 0; i < STAGE_TILES; ++i) {
         if (i < left) {
-          const Vec4 a = TOKENS == 1 ? tiles[i * WARP] : bf16_to_half(tiles[i * WARP]);
+          const Vec4 a = tiles[i * WARP];
+          const Vec4 half = FRAME_TILES > 0 ? bf16_to_half(a) : a;
 #pragma unroll
-          for (int t = 0; t < TOKEN_TILES; ++t) {
+          for (int t = 0; t < COLUMN_TILES; ++t) {
             uint32 b0, b1;
             tokens.load(k_tile + i, t, lane, b0, b1);
-            if (TOKENS == 1)
-              mma(sum[i % 2][t], a, b0, b1);
+            if (t < FRAME_TILES)
+              mma_half(sum[i % 2][t], half, b0, b1);
             else
-              mma_half(sum[i % 2][t], a, b0, b1);
+              mma(sum[i % 2][t], a, b0, b1);
           }
         }
       }
@@ -150,11 +151,14 @@ class SkinnyGemm {
       return;
     }
 #pragma unroll
-    for (int t = 0; t < TOKEN_TILES; ++t) {
+    for (int t = 0; t < FRAME_TILES + ACTION_TILES; ++t) {
+      const int tile = t < FRAME_TILES ? t : 2 * t - FRAME_TILES;
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int token = t * TILE_TOKENS + (lane % 4) * 2 + j % 2;
-        if (token < TOKENS) at[token * ROW_PAD + (j / 2) * 8] = sum[0][t].v[j] + sum[1][t].v[j];
+        float value = sum[0][tile].v[j] + sum[1][tile].v[j];
+        if (t >= FRAME_TILES) value += sum[0][tile + 1].v[j] + sum[1][tile + 1].v[j];  // the rest's
+        at[token * ROW_PAD + (j / 2) * 8] = value;
       }
     }
   }
