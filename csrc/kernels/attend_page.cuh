@@ -27,8 +27,8 @@ __device__ __forceinline__ void turn_queries(Vec4& lower, Vec4& upper, const flo
     const float* row = tile + (lane / 4 + reg % 2 * 8) * QUERY_STRIDE + dim;
     const float2 a = *(const float2*)row, b = *(const float2*)(row + HEAD_DIM / 2);
     const float4 turn = *(const float4*)(rotary[reg % 2] + dim);  // cos, sin, cos, sin
-    low[reg] = pack_bf16(a.x * turn.x - b.x * turn.y, a.y * turn.z - b.y * turn.w);
-    high[reg] = pack_bf16(b.x * turn.x + a.x * turn.y, b.y * turn.z + a.y * turn.w);
+    low[reg] = pack_bf16(turned(a.x, turn.x, -b.x, turn.y), turned(a.y, turn.z, -b.y, turn.w));
+    high[reg] = pack_bf16(turned(b.x, turn.x, a.x, turn.y), turned(b.y, turn.z, a.y, turn.w));
   }
   lower = {low[0], low[1], low[2], low[3]};
   upper = {high[0], high[1], high[2], high[3]};
@@ -62,7 +62,7 @@ __device__ __forceinline__ void attend_page(RowState& state, const float* query_
     for (int i = 0; i < 4; ++i) {
       const int slot = n * 8 + (lane % 4) * 2 + i % 2;
       float& score = scores[n].v[i];
-      score = slot < limit[i / 2] ? score * SOFTMAX_SCALE * LOG2_E : negative_infinity();
+      score = slot < limit[i / 2] ? __fmul_rn(score, SOFTMAX_SCALE * LOG2_E) : negative_infinity();
       top[i / 2] = fmaxf(top[i / 2], score);
     }
   }
@@ -73,11 +73,11 @@ __device__ __forceinline__ void attend_page(RowState& state, const float* query_
     const float anchor = top[half] == negative_infinity() ? 0.0f : top[half];
     const float shrink = exp2_fast(state.top[half] - anchor);
     state.top[half] = top[half];
-    state.sum[half] *= shrink;
+    state.sum[half] = __fmul_rn(state.sum[half], shrink);
 #pragma unroll
     for (int d = 0; d < HEAD_DIM / 8; ++d) {
-      state.output[d].v[2 * half] *= shrink;
-      state.output[d].v[2 * half + 1] *= shrink;
+      state.output[d].v[2 * half] = __fmul_rn(state.output[d].v[2 * half], shrink);
+      state.output[d].v[2 * half + 1] = __fmul_rn(state.output[d].v[2 * half + 1], shrink);
     }
 #pragma unroll
     for (int n = 0; n < PAGE_SLOTS / 8; ++n) {

@@ -37,5 +37,5 @@ __device__ __forceinline__ float split_factor(const float2* maximum_and_sum, int
   if (lane < splits) mine = maximum_and_sum[partial_row(kv_head, lane, row)];
   const float top = warp_max(mine.x);
   const float weight = mine.y > 0.0f ? exp2_fast(mine.x - top) : 0.0f;
-  return weight / warp_sum(weight * mine.y);
+  return weight / warp_sum(__fmul_rn(weight, mine.y));
 }

@@ -38,8 +38,8 @@ extern "C" __global__ void __launch_bounds__(COMBINE_WARPS* WARP)
 #pragma unroll
     for (int split = 0; split < SPLITS; ++split) {
       const float weight = __shfl_sync(ALL_LANES, factor, split);
-      sum.x += weight * more[i][split].x;
-      sum.y += weight * more[i][split].y;
+      sum.x = __fmaf_rn(weight, more[i][split].x, sum.x);
+      sum.y = __fmaf_rn(weight, more[i][split].y, sum.y);
     }
     store_operand(operand, token, head * HEAD_DIM + dim, sum.x, sum.y);
   }

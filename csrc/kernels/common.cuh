@@ -28,10 +28,15 @@ __device__ __forceinline__ uint32 pack_bf16(float low, float high) {
 
 __device__ __forceinline__ uint16 float_to_bf16(float value) { return (uint16)pack_bf16(value, 0.0f); }
 
+// A kernel that is compiled for several kinds of pass gives a token the same bits in each, so no product may be
+// contracted with a sum where the compiler likes to: those that matter name their operation, here and with
+// __fmaf_rn and __fmul_rn elsewhere.
+
 // Two floats as a bfloat16 pair, and what the rounding left as another: together 16 bits.
 __device__ __forceinline__ uint32 split_bf16(float low, float high, uint32& rest) {
   const uint32 pair = pack_bf16(low, high);
-  rest = pack_bf16(low - __uint_as_float(pair << 16), high - __uint_as_float(pair & 0xffff0000u));
+  rest = pack_bf16(__fsub_rn(low, __uint_as_float(pair << 16)),
+                   __fsub_rn(high, __uint_as_float(pair & 0xffff0000u)));
   return pair;
 }
 

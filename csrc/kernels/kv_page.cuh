@@ -18,3 +18,8 @@ __device__ __forceinline__ int value_offset(int slot, int dim) {
   const int reg = ((dim / 8) % 2) * 2 + (slot % 16) / 8;
   return (((slot / 16) * (HEAD_DIM / 16) + dim / 16) * WARP + lane) * 8 + reg * 2 + slot % 2;
 }
+
+// One half of a rotary pair after the turn: a * cosine + b * sine.
+__device__ __forceinline__ float turned(float a, float cosine, float b, float sine) {
+  return __fmaf_rn(a, cosine, __fmul_rn(b, sine));
+}

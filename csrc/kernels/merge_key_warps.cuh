@@ -34,7 +34,8 @@ __device__ __forceinline__ void merge_key_warps(const RowState& state, float* ro
 #pragma unroll
     for (int d = 0; d < HEAD_DIM / 8; ++d)
       *(float2*)(at + d * 8) =
-          float2{state.output[d].v[2 * half] * factor, state.output[d].v[2 * half + 1] * factor};
+          float2{__fmul_rn(state.output[d].v[2 * half], factor),
+                 __fmul_rn(state.output[d].v[2 * half + 1], factor)};
   }
   __syncthreads();
   constexpr int PAIRS = HEAD_DIM / 2;
@@ -62,7 +63,7 @@ __device__ __forceinline__ void merge_key_warps(const RowState& state, float* ro
 #pragma unroll
     for (int warp = 0; warp < KEY_WARPS; ++warp) {
       const float2 piece = stats[(warp * ROW_WARPS + tile) * 16 + row];
-      if (piece.y > 0.0f) sum += piece.y * exp2_fast(piece.x - top);
+      if (piece.y > 0.0f) sum = __fmaf_rn(piece.y, exp2_fast(piece.x - top), sum);
     }
     maximum_and_sum[first_partial + query_row] = float2{top, sum};
   }

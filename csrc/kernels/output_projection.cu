@@ -46,8 +46,8 @@ __device__ __forceinline__ TokenOperand merge_attention(uint32* shared_row, cons
 #pragma unroll
       for (int i = 0; i < AT_ONCE; ++i) {
         const float factor = first + i < splits ? factors[head][first + i] : 0.0f;
-        sum.x += factor * more[i].x;
-        sum.y += factor * more[i].y;
+        sum.x = __fmaf_rn(factor, more[i].x, sum.x);
+        sum.y = __fmaf_rn(factor, more[i].y, sum.y);
       }
       first += AT_ONCE;
       if (first >= splits) break;

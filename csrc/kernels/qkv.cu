@@ -56,8 +56,8 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
     const uint64 at = ((uint64)state->page[place.entry] * KV_HEADS + kv_head) * PAGE_SLOTS * HEAD_DIM;
     if (head < HEADS + KV_HEADS) {
       const float2 turn = rotary[slot * (HEAD_DIM / 2) + dim];
-      keys[at + key_offset(slot, dim)] = float_to_bf16(low * turn.x - high * turn.y);
-      keys[at + key_offset(slot, dim + HEAD_DIM / 2)] = float_to_bf16(high * turn.x + low * turn.y);
+      keys[at + key_offset(slot, dim)] = float_to_bf16(turned(low, turn.x, -high, turn.y));
+      keys[at + key_offset(slot, dim + HEAD_DIM / 2)] = float_to_bf16(turned(high, turn.x, low, turn.y));
     } else {
       values[at + value_offset(slot, dim)] = float_to_bf16(low);
       values[at + value_offset(slot, dim + HEAD_DIM / 2)] = float_to_bf16(high);

@@ -54,7 +54,10 @@ struct ResidualRow {
   __device__ __forceinline__ float inverse_rms(float* scratch) const {
     float squares = 0.0f;
 #pragma unroll
-    for (int i = 0; i < MINE; ++i) squares += value[i].x * value[i].x + value[i].y * value[i].y;
-    return rsqrtf(block_sum<THREADS / WARP>(squares, scratch) / HIDDEN + RMS_EPSILON);
+    for (int i = 0; i < MINE; ++i) {
+      squares = __fmaf_rn(value[i].x, value[i].x, squares);
+      squares = __fmaf_rn(value[i].y, value[i].y, squares);
+    }
+    return rsqrtf(__fadd_rn(__fdiv_rn(block_sum<THREADS / WARP>(squares, scratch), HIDDEN), RMS_EPSILON));
   }
 };

@@ -107,8 +107,8 @@ class CudaEngine:
         self._pooled = pinned_array((self.sizes.decoder.hidden_size,), np.float32)
         self._tokens_out = pinned_array((self.sizes.page_slots + 1,), np.int32)
         self._status = pinned_array((1,), np.int32)
-        dtype = state_dtype(self.sizes.pages)
-        self._prefill_state, self._decode_state = pinned_array((1,), dtype), pinned_array((1,), dtype)
+        self._draft_ids = pinned_array((max(self.sizes.draft_tokens, 1),), np.int32)
+        self._states = {name: pinned_array((1,), state_dtype(self.sizes.pages)) for name in self.sizes.passes}
 
     def _capture(self) -> None:
         """Upload and first launch included, so that no cycle pays for them."""

@@ -72,6 +72,7 @@ def write_operand(engine: CudaEngine, buffer: str, rows: TokenRows, values: Floa
     k = values.shape[1]
     if rows.single:
         engine.buffers.array(buffer, np.uint16, (2, k)).set(np.concatenate([bits, rest]))
+        cupy.cuda.runtime.deviceSynchronize()  # the engine's stream does not wait for this one
         return
     packed = np.empty(k * rows.operand_bytes // TILE_K // 2, np.uint16)
     at = operand_offsets(rows, k)
@@ -79,6 +80,7 @@ def write_operand(engine: CudaEngine, buffer: str, rows: TokenRows, values: Floa
     packed[at[rows.frame :]] = bits
     packed[at[rows.frame :] + REST_OFFSET] = rest
     engine.buffers.array(buffer, np.uint16, packed.shape).set(packed)
+    cupy.cuda.runtime.deviceSynchronize()
 
 
 def _pages(engine: CudaEngine, layer: int, value: int) -> cupy.ndarray:
@@ -108,6 +110,7 @@ def write_kv(engine: CudaEngine, layer: int, keys: Float, values: Float) -> None
         bits = np.empty((*plain.shape[:2], slots * dim), np.uint16)
         bits[:, :, offsets] = _to_bits(plain)
         _pages(engine, layer, value).set(bits)
+    cupy.cuda.runtime.deviceSynchronize()
 
 
 def _to_bits(values: Float) -> NDArray[np.uint16]:
