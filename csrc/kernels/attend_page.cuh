@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One warp's attention of 16 query rows over one page in shared memory, with a running softmax.
 //
-// Queries are turned as they are read, by the angles of their ranks less the page's base rank, and rounded to
-// bfloat16 once, after the turn. Scores, softmax and sums are float32.
+// A key carries the turn of its slot in the page; what is left, the rank of the page's slot 0, is turned away
+// from the query or onto the key. An action's few rows are turned for each page as they are read, and rounded
+// to bfloat16 once. A frame's many rows are turned once, by their ranks, and each page's keys by its base: for
+// 48 rows a block that is a third of the work. Both are float16 then, whose 11 bits make the second rounding
+// of a key small beside its first. Scores, softmax and sums are float32.
 #pragma once
 #include "kv_page.cuh"
 
@@ -17,6 +20,7 @@ struct RowState {
 
 // k tiles j and j + K_TILES / 2 of one query tile as the 16-row operand, turned: rotate-half pairs meet in
 // one lane. `rotary`: the angles of rows lane / 4 and lane / 4 + 8.
+template <bool HALF>
 __device__ __forceinline__ void turn_queries(Vec4& lower, Vec4& upper, const float* tile,
                                              const float2* const (&rotary)[2], int j) {
   const int lane = threadIdx.x % WARP;
@@ -27,8 +31,10 @@ __device__ __forceinline__ void turn_queries(Vec4& lower, Vec4& upper, const flo
     const float* row = tile + (lane / 4 + reg % 2 * 8) * QUERY_STRIDE + dim;
     const float2 a = *(const float2*)row, b = *(const float2*)(row + HEAD_DIM / 2);
     const float4 turn = *(const float4*)(rotary[reg % 2] + dim);  // cos, sin, cos, sin
-    low[reg] = pack_bf16(turned(a.x, turn.x, -b.x, turn.y), turned(a.y, turn.z, -b.y, turn.w));
-    high[reg] = pack_bf16(turned(b.x, turn.x, a.x, turn.y), turned(b.y, turn.z, a.y, turn.w));
+    const float2 l{turned(a.x, turn.x, -b.x, turn.y), turned(a.y, turn.z, -b.y, turn.w)};
+    const float2 h{turned(b.x, turn.x, a.x, turn.y), turned(b.y, turn.z, a.y, turn.w)};
+    low[reg] = HALF ? pack_half(l.x, l.y) : pack_bf16(l.x, l.y);
+    high[reg] = HALF ? pack_half(h.x, h.y) : pack_bf16(h.x, h.y);
   }
   lower = {low[0], low[1], low[2], low[3]};
   upper = {high[0], high[1], high[2], high[3]};
@@ -39,22 +45,62 @@ __device__ __forceinline__ uint32 drop_unfilled(uint32 pair, int slot, int fill)
   return slot + 1 < fill ? pair : slot < fill ? pair & 0xffffu : 0u;
 }
 
-__device__ __forceinline__ void attend_page(RowState& state, const float* query_tile,
-                                            const float2* const (&rotary)[2], const Vec4* keys,
-                                            const Vec4* values, int fill, const int (&limit)[2]) {
+struct Scores {
+  Accumulator v[PAGE_SLOTS / 8];
+};
+
+// Of an action's rows, which are turned by `rotary` on the way.
+__device__ __forceinline__ void score_page(Scores& scores, const float* query_tile,
+                                           const float2* const (&rotary)[2], const Vec4* keys) {
   const int lane = threadIdx.x % WARP;
-  Accumulator scores[PAGE_SLOTS / 8] = {};
 #pragma unroll 1
   for (int j = 0; j < K_TILES / 2; ++j) {
     Vec4 lower, upper;
-    turn_queries(lower, upper, query_tile, rotary, j);
+    turn_queries<false>(lower, upper, query_tile, rotary, j);
 #pragma unroll
     for (int n = 0; n < PAGE_SLOTS / 8; ++n) {
       const Vec4 b = keys[(n * (K_TILES / 2) + j) * WARP + lane];
-      mma(scores[n], lower, b.x, b.y);
-      mma(scores[n], upper, b.z, b.w);
+      mma(scores.v[n], lower, b.x, b.y);
+      mma(scores.v[n], upper, b.z, b.w);
     }
   }
+}
+
+// Of a frame's rows, turned for all pages: `queries` [K_TILES / 2][lower, upper][lane] as the 16-row operand.
+__device__ __forceinline__ void score_turned_page(Scores& scores, const Vec4* queries, const Vec4* keys) {
+  const int lane = threadIdx.x % WARP;
+#pragma unroll
+  for (int j = 0; j < K_TILES / 2; ++j) {
+    const Vec4 lower = queries[2 * j * WARP + lane], upper = queries[(2 * j + 1) * WARP + lane];
+#pragma unroll
+    for (int n = 0; n < PAGE_SLOTS / 8; ++n) {
+      const Vec4 b = keys[(n * (K_TILES / 2) + j) * WARP + lane];
+      mma_half(scores.v[n], lower, b.x, b.y);
+      mma_half(scores.v[n], upper, b.z, b.w);
+    }
+  }
+}
+
+// Turn a page's keys, in place, by the angles of its base rank; bfloat16 becomes float16. `thread` of
+// `threads` share the page.
+__device__ __forceinline__ void turn_keys(Vec4* keys, const float2* base_turn, int thread, int threads) {
+  auto turn = [&](uint32& lower, uint32& upper, float4 angles) {
+    const float2 a = bf16_pair(lower), b = bf16_pair(upper);
+    lower = pack_half(turned(a.x, angles.x, -b.x, angles.y), turned(a.y, angles.z, -b.y, angles.w));
+    upper = pack_half(turned(b.x, angles.x, a.x, angles.y), turned(b.y, angles.z, a.y, angles.w));
+  };
+  for (int i = thread; i < PAGE_SLOTS * HEAD_DIM / 8; i += threads) {
+    Vec4 vec = keys[i];
+    const int dim = i / WARP % (K_TILES / 2) * TILE_K + i % 4 * 2;  // key_offset's order
+    turn(vec.x, vec.z, *(const float4*)(base_turn + dim));
+    turn(vec.y, vec.w, *(const float4*)(base_turn + dim + 8));
+    keys[i] = vec;
+  }
+}
+
+__device__ __forceinline__ void add_page(RowState& state, Accumulator (&scores)[PAGE_SLOTS / 8],
+                                         const Vec4* values, int fill, const int (&limit)[2]) {
+  const int lane = threadIdx.x % WARP;
   float top[2] = {state.top[0], state.top[1]};
 #pragma unroll
   for (int n = 0; n < PAGE_SLOTS / 8; ++n) {

@@ -14,8 +14,8 @@
 // dealt to the splits in groups of KEY_WARPS; each key warp has PAGE_BUFFERS of them in shared memory or on
 // the way. The first ones are loaded before the predecessor is waited for, but for the pages that it writes.
 //
-// Positions: the query is turned by its rank less the page's base rank; the key carries the rest. Angles come
-// from a table made in float64; queries are rounded to bfloat16 once, after the turn.
+// Positions: a key carries its slot in the page, the query its rank less the page's base rank, or the frame's
+// queries their rank and the loaded page its base (attend_page.cuh). Angles come from a table made in float64.
 // Slots at or above a page's fill may hold anything, NaN too: their scores are replaced, their values zeroed.
 #include "merge_key_warps.cuh"
 
@@ -62,11 +62,12 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 
       copy16_async(my_keys + PAGE_VECS + i, (const Vec4*)values + at + i);
     }
   };
-  auto load_angles = [&](int entry,
-                         int buffer) {  // of the queries' ranks less the page's base, two to a copy
+  // Of the page's base, or of the queries' ranks less the page's base; two angles to a copy.
+  auto load_angles = [&](int entry, int buffer) {
     float2* my_angles = angles_of(buffer);
-    const float2* from = rotary + (first_rank - state->base[entry]) * (HEAD_DIM / 2);
-    for (int i = row_warp * WARP + lane; i < TURNS * HEAD_DIM / 4; i += ROW_WARPS * WARP)
+    const int base = state->base[entry], turns = frame ? 1 : TURNS;
+    const float2* from = rotary + (frame ? base : first_rank - base) * (HEAD_DIM / 2);
+    for (int i = row_warp * WARP + lane; i < turns * HEAD_DIM / 4; i += ROW_WARPS * WARP)
       copy16_async(my_angles + i / (HEAD_DIM / 4) * TURN_STRIDE + i % (HEAD_DIM / 4) * 2, from + i * 2);
   };
   const int stride = splits * KEY_WARPS;  // entries from one page of a key warp to its next
@@ -109,6 +110,29 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 
 #pragma unroll
   for (int half = 0; half < 2; ++half)
     token[half] = min(first_row + row_warp * 16 + lane / 4 + 8 * half, end_row - 1) / GROUP;
+  const float* query_tile = query_tiles + row_warp * 16 * QUERY_STRIDE;
+  Vec4* turned_queries = (Vec4*)query_tiles + row_warp * K_TILES * WARP;
+  if (frame) {  // the key warps of a query tile share the turning; the result takes the tiles' place
+    constexpr int SHARE = (K_TILES / 2 + KEY_WARPS - 1) / KEY_WARPS;
+    Vec4 lower[SHARE], upper[SHARE];
+    const float2* turn[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      turn[half] = rotary + (first_rank + token[half] - first_token) * (HEAD_DIM / 2);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < SHARE; ++i)
+      if (key_warp + i * KEY_WARPS < K_TILES / 2)
+        turn_queries<true>(lower[i], upper[i], query_tile, turn, key_warp + i * KEY_WARPS);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < SHARE; ++i) {
+      const int j = key_warp + i * KEY_WARPS;
+      if (j >= K_TILES / 2) continue;
+      turned_queries[2 * j * WARP + lane] = lower[i];
+      turned_queries[(2 * j + 1) * WARP + lane] = upper[i];
+    }
+  }
   auto attend = [&](int entry, int buffer) {
     const int fill = state->fill[entry];
     const float2* turn[2];
@@ -116,16 +140,24 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       turn[half] = angles_of(buffer) + (token[half] - first_token) * TURN_STRIDE;
-      limit[half] =
-          entry == first.entry ? min(fill, first.slot + token[half] - first_token + 1) : fill;
+      limit[half] = entry == first.entry ? min(fill, first.slot + token[half] - first_token + 1) : fill;
     }
-    attend_page(mine, query_tiles + row_warp * 16 * QUERY_STRIDE, turn, keys_of(buffer),
-                keys_of(buffer) + PAGE_VECS, fill, limit);
+    Scores scores = {};
+    if (frame)
+      score_turned_page(scores, turned_queries, keys_of(buffer));
+    else
+      score_page(scores, query_tile, turn, keys_of(buffer));
+    add_page(mine, scores.v, keys_of(buffer) + PAGE_VECS, fill, limit);
   };
   int buffer = 0;
   for (int entry = first_entry; entry - key_warp < pages; entry += stride) {
     copy_async_wait<PAGE_BUFFERS - 1>();
     __syncthreads();
+    if (frame) {
+      if (entry < pages)
+        turn_keys(keys_of(buffer), angles_of(buffer), row_warp * WARP + lane, ROW_WARPS * WARP);
+      __syncthreads();
+    }
     if (entry < pages) attend(entry, buffer);
     const int next = entry + PAGE_BUFFERS * stride;
     if (next - key_warp < pages) {

@@ -19,6 +19,10 @@ struct alignas(16) Vec4 {
 
 __device__ __forceinline__ float bf16_to_float(uint16 bits) { return __uint_as_float((uint32)bits << 16); }
 
+__device__ __forceinline__ float2 bf16_pair(uint32 pair) {
+  return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
+}
+
 // Two floats as one bfloat16 pair, round to nearest even: `low` in the lower half.
 __device__ __forceinline__ uint32 pack_bf16(float low, float high) {
   uint32 pair;
