@@ -54,6 +54,7 @@ class Watch:
         self._timetable = timetable
         self.cycles = 0  # from the first action on
         self.latencies_ms = array("f")  # of fresh actions
+        self.passes: Counter[int] = Counter()  # of fresh actions, the prefill included
         self.fallbacks: Counter[str] = Counter()  # "trouble that held: outcome -> source"
         self.errors: Counter[str] = Counter()
         self.incidents: list[str] = []  # the first of the cycles that came too late, with their time
@@ -64,6 +65,8 @@ class Watch:
         self.cycles += 1
         if record.source is ActionSource.FRESH:
             self.latencies_ms.append(record.latency_ms)
+            if record.times:
+                self.passes[1 + len(record.times.decode_ms)] += 1
         else:
             trouble = self._timetable.kind_at(self._timetable.progress())
             self.fallbacks[f"{trouble}: {record.outcome.value} -> {record.source.value}"] += 1
@@ -199,6 +202,8 @@ def _findings(options, watch, published, frames, metrics, memory, outside) -> di
         "unanswered_cycles": metrics.unanswered_cycles,
         "refused": metrics.outcomes.get(Outcome.REFUSED, 0),
         "longest_repeat": metrics.longest_repeat,
+        "passes_mean": sum(count * times for count, times in watch.passes.items())
+        / max(watch.passes.total(), 1),
         "latency_ms_median": latency["median"],
         "latency_ms_p99": latency["p99"],
         "latency_ms_max": latency["max"],
@@ -208,6 +213,7 @@ def _findings(options, watch, published, frames, metrics, memory, outside) -> di
         "resident_mb_end": float(resident[-1]),
         "resident_mb_an_hour": float(slope),
         "gpu_mb_peak": float(gpu.max()),
+        "passes": {str(count): watch.passes[count] for count in sorted(watch.passes)},
         "fallbacks": dict(sorted(watch.fallbacks.items())),
         "incidents": watch.incidents,
         "errors": dict(sorted(watch.errors.items())),
@@ -230,7 +236,7 @@ def main() -> None:
     row = run(options)
     print(machine())
     print_table([{"what": key, "value": value} for key, value in row.items() if not isinstance(value, dict)])
-    for name in ("fallbacks", "errors", "controller"):
+    for name in ("passes", "fallbacks", "errors", "controller"):
         print_table([{name: key, "value": value} for key, value in row[name].items()])
     if options.json:
         write_json(options.json, "python -m vla_edge_ros.bench.live_run " + " ".join(sys.argv[1:]), [row])

@@ -220,3 +220,38 @@ def test_close_twice_and_load_again(case, weights, rng):
     engine.load()
     engine.embed_frame(frame_of(rng, case))
     engine.close()
+
+
+@pytest.mark.parametrize(
+    ("multiprocessors", "shared_kb"), [(8, 163), (16, 99), (1, 99)], ids=["8 of sm_87", "16 of sm_89", "1"]
+)
+def test_planned_for_a_small_chip_it_gives_the_same_tokens_with_and_without_drafts(
+    case, weights, rng, monkeypatch, multiprocessors, shared_kb
+):
+    """A stand-in: fewer blocks, shorter rings and operands read through the L2, on the chip that is there."""
+    from vla_edge_ros.engines.cuda import engine as module
+    from vla_edge_ros.engines.cuda import inspection
+
+    there = module.current_device()
+    shared = shared_kb << 10
+    small = dataclasses.replace(
+        there, multiprocessors=multiprocessors, shared_bytes=shared, shared_bytes_sm=shared + 1024
+    )
+    monkeypatch.setattr(module, "current_device", lambda: small)
+    engine, oracle = module.CudaEngine(case.config, weights), NumpyEngine(case.config, weights)
+    engine.load()
+    oracle.load()
+    for pages in ([3], [3, 7], [7, 5]):
+        pixels, view = frame_of(rng, case), view_of(case, pages)
+        for each in (engine, oracle):
+            each.embed_frame(pixels)
+            each.prefill(view)
+        got = inspection.hidden(engine, "prefill")[: case.config.frame.tokens]
+        assert cosine(got, oracle.hidden) > 0.9995 and np.abs(got - oracle.hidden).max() < 0.05
+        tokens = engine.decode(view, ACTION_TOKENS, never_stop).tokens
+        for draft in (tokens, [*tokens[:3], *tokens[:5]]):
+            engine.embed_frame(pixels)
+            engine.prefill(view, draft)
+            assert engine.decode(view, ACTION_TOKENS, never_stop).tokens == tokens
+    engine.close()
+    oracle.close()
