@@ -6,7 +6,8 @@ vision tokens, then 7 decode steps. Times of prefill and decode steps are the de
 the wall clock from its first call to its last token on the host. Weights are seeded random: speed does not
 depend on their values.
 
-Run ``python -m vla_edge_ros.bench.chunk --peers --json docs/benchmarks/chunk-h200.json``.
+Run ``python -m vla_edge_ros.bench.chunk --weights bf16,int8,int4 --peers --json
+docs/benchmarks/chunk-h200.json``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import cupy
@@ -29,10 +31,11 @@ from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.engines.cuda.memory import MB
 from vla_edge_ros.engines.cuda.packed_weights import layer_offsets
 from vla_edge_ros.engines.cuda.projection import GEMM_THREADS, TILE_K
+from vla_edge_ros.engines.cuda.weight_format import FORMATS, TILE_BYTES
 from vla_edge_ros.types import CacheView
 
 WARM_UP_CHUNKS = 10
-STREAM_SHARED_BYTES = 8 * 4 * 6 * 512
+STREAM_SHARED_BYTES = 8 * 4 * 6 * TILE_BYTES
 STREAM_REPEATS = 20
 
 Row = dict[str, Any]
@@ -92,7 +95,8 @@ def streaming_read(engine: CudaEngine) -> float:
     sizes, stream = engine.sizes, cupy.cuda.Stream(non_blocking=True)
     layers, size = sizes.decoder.num_hidden_layers, layer_offsets(sizes).gate_up
     k_tiles = sizes.decoder.hidden_size // TILE_K
-    row_tiles = layers * size // (k_tiles * 512)
+    row_tiles = layers * size // (k_tiles * TILE_BYTES)  # whatever the bytes mean
+    read = row_tiles * k_tiles * TILE_BYTES
     sink = engine.buffers["status"]
     kernel = engine.kernels["loading"]["stream_read"]
     fastest = 0.0
@@ -107,7 +111,7 @@ def streaming_read(engine: CudaEngine) -> float:
             )  # fmt: skip
             end.record(stream)
             end.synchronize()
-            fastest = max(fastest, layers * size / cupy.cuda.get_elapsed_time(begin, end) * 1e3)
+            fastest = max(fastest, read / cupy.cuda.get_elapsed_time(begin, end) * 1e3)
     return fastest
 
 
@@ -123,10 +127,11 @@ def run_engine(config: VlaConfig, frames: int, repeats: int) -> list[Row]:
     engine = CudaEngine(config)
     begin = time.perf_counter()
     engine.load()
-    print(f"start-up {time.perf_counter() - begin:.2f} s on {engine.sizes.device.name}")
+    start_s = time.perf_counter() - begin
+    print(f"{config.engine.weights}: start-up {start_s:.2f} s on {engine.sizes.device.name}")
     times = measure_engine(engine, frames, repeats, config.model.seed)
     slots = engine.sizes.page_slots + frames * engine.sizes.frame_tokens
-    row = chunk_row("vla_edge_ros", "bf16", config.action.head, slots, times)
+    row = chunk_row("vla_edge_ros", config.engine.weights, config.action.head, slots, times)
     read, need = streaming_read(engine), pass_bytes(engine, slots)
     step_ms = row["decode_step_ms"]["median"]
     row["streaming_read_tb_s"] = read / 1e12
@@ -155,15 +160,22 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--frames", type=int, default=124, help="frames in the cache; one prompt page beside")
     parser.add_argument("--repeats", type=int, default=200)
+    parser.add_argument("--weights", default="bf16", help="formats of the engine's rows, comma-separated")
     parser.add_argument("--full-vocabulary", action="store_true", help="add a row with the whole head")
     parser.add_argument("--peers", action="store_true", help="add the PyTorch rows")
     parser.add_argument("--json", default="", help="write the rows here")
     chosen = parser.parse_args(arguments)
+    formats = chosen.weights.split(",")
+    if not set(formats) <= set(FORMATS):
+        parser.error(f"--weights: expected some of {','.join(FORMATS)}, got {chosen.weights}")
     config = VlaConfig()
-    runs: list[Callable[[], list[Row]]] = [lambda: run_engine(config, chosen.frames, chosen.repeats)]
-    if chosen.full_vocabulary:
-        whole = replace(config, action=replace(config.action, head="full_vocabulary"))
-        runs.append(lambda: run_engine(whole, chosen.frames, chosen.repeats))
+    runs: list[Callable[[], list[Row]]] = []
+    for weights in formats:
+        packed = replace(config, engine=replace(config.engine, weights=weights))
+        runs.append(partial(run_engine, packed, chosen.frames, chosen.repeats))
+        if chosen.full_vocabulary:
+            whole = replace(packed, action=replace(packed.action, head="full_vocabulary"))
+            runs.append(partial(run_engine, whole, chosen.frames, chosen.repeats))
     if chosen.peers:
         from vla_edge_ros.bench.torch_peers import run_peers
 

@@ -7,17 +7,21 @@ The weights' stream is the cost, so the busiest block's share of it decides.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 
+from vla_edge_ros.engines.cuda.weight_format import BF16, TILE_BYTES, WARP, WeightFormat
 from vla_edge_ros.errors import EngineError
 
-WARP = 32
-TILE_ROWS = TILE_K = 16
-TILE_BYTES = 512
+TILE_K = 16  # of one tensor-core operand
 GEMM_WARPS = 8
 GEMM_THREADS = GEMM_WARPS * WARP
-MOST_STAGE_TILES = 6
-MOST_STAGES = 3  # with 4 the next kernel's rings find less room beside this one's: docs/engine-log.md
+# A warp keeps at most this much on its way, whatever the format: with more the next kernel's rings find less
+# room beside this one's (docs/engine-log.md).
+MOST_RING_BYTES = 18 * TILE_BYTES
+# Integer tiles hold more k, so a row has few of them: smaller copies keep the ring full across row tiles.
+MOST_STAGE_TILES = {16: 6, 8: 3, 4: 3}
+MOST_STAGES = 6
 # Row tiles a block sums before its warps meet: one token is cheap to keep, many are not.
 MOST_BATCH_TILES_ONE_TOKEN, MOST_BATCH_TILES = 16, 1
 COST_OF_TOKENS_THROUGH_L2 = 1.5
@@ -29,6 +33,7 @@ WORTH_A_PART = 0.97
 class Projection:
     """``blocks`` along the rows times ``parts`` along k; a warp keeps ``stages`` copies in flight."""
 
+    weights: WeightFormat
     blocks: int
     parts: int
     stages: int
@@ -50,11 +55,13 @@ def plan_projection(
     multiprocessors: int,
     shared_bytes: int,
     shared_bytes_sm: int,
+    weights: WeightFormat = BF16,
 ) -> Projection:
     """The cut whose busiest block reads least, within ``shared_bytes`` a block.
 
     In a decode step two kernels share an SM while one hands over to the next: each gets half of its memory,
     where that suffices. Tokens of a prefill that do not fit beside the rings are read through the L2.
+    ``k_tiles``: tiles of ``weights`` along a row.
     """
     limits = (min(shared_bytes, shared_bytes_sm // 2), shared_bytes) if tokens == 1 else (shared_bytes,)
     best: Projection | None = None
@@ -62,7 +69,7 @@ def plan_projection(
     for parts in range(1, min(most_parts, k_tiles) + 1):
         across = min(row_tiles, max(1, multiprocessors // parts))
         tiles_a_block = ceil(row_tiles / across)
-        cut = _cut(tokens, across, tiles_a_block, k_tiles, parts, limits)
+        cut = _cut(weights, tokens, across, tiles_a_block, k_tiles, parts, limits)
         if cut is None:
             continue
         work = tiles_a_block * float(ceil(k_tiles / parts))
@@ -72,33 +79,42 @@ def plan_projection(
             best, least = cut, work
     if best is None:
         raise EngineError(
-            f"the CUDA kernels cannot cut a projection of {tokens} x {k_tiles * TILE_K} values into at most "
-            f"{most_parts} parts that fit {limits[-1]} bytes of shared memory a block"
+            f"the CUDA kernels cannot cut a projection of {tokens} x {k_tiles * weights.tile_k} values into "
+            f"at most {most_parts} parts that fit {limits[-1]} bytes of shared memory a block"
         )
     return best
 
 
 def _cut(
-    tokens: int, blocks: int, tiles_a_block: int, k_tiles: int, parts: int, limits: tuple[int, ...]
+    weights: WeightFormat,
+    tokens: int,
+    blocks: int,
+    tiles_a_block: int,
+    k_tiles: int,
+    parts: int,
+    limits: tuple[int, ...],
 ) -> Projection | None:
     """The largest batch, then the most stages, that fit into the first limit that any fit into; or none."""
     slice_tiles = ceil(ceil(k_tiles / parts) / GEMM_WARPS)
-    stage_tiles = ceil(slice_tiles / ceil(slice_tiles / MOST_STAGE_TILES))
-    most_stages = min(MOST_STAGES, tiles_a_block * ceil(slice_tiles / stage_tiles))
+    stage_tiles = ceil(slice_tiles / ceil(slice_tiles / MOST_STAGE_TILES[weights.bits]))
+    stage_bytes = weights.stage_bytes(stage_tiles)
+    in_ring = min(MOST_STAGES, MOST_RING_BYTES // stage_bytes)
+    most_stages = min(in_ring, tiles_a_block * ceil(slice_tiles / stage_tiles))
     most_batch = min(tiles_a_block, MOST_BATCH_TILES_ONE_TOKEN if tokens == 1 else MOST_BATCH_TILES)
-    operand = ceil(k_tiles / parts) * TILE_K * 2 * (2 if tokens == 1 else tokens)  # one token has its rest
+    planned = partial(Projection, weights, blocks, parts)
+    k = ceil(k_tiles / parts) * weights.tile_k
+    operand = k * 2 * (2 if tokens == 1 else tokens)  # one token has its rest
     for in_shared in (True, False) if tokens > 1 else (True,):
         for limit in limits:
             for batch in range(most_batch, 0, -1):
                 for stages in range(most_stages, min(most_stages, 2) - 1, -1):
-                    need = _gemm_shared(tokens, stages, stage_tiles, batch) + (operand if in_shared else 0)
+                    need = _gemm_shared(tokens, stages * stage_bytes, batch) + (operand if in_shared else 0)
                     if need <= limit:
-                        return Projection(blocks, parts, stages, stage_tiles, batch, in_shared, need)
+                        return planned(stages, stage_tiles, batch, in_shared, need)
     return None
 
 
-def _gemm_shared(tokens: int, stages: int, stage_tiles: int, batch_tiles: int) -> int:
+def _gemm_shared(tokens: int, ring_bytes: int, batch_tiles: int) -> int:
     """Rings and the warps' sums: ``GEMM_BYTES`` of skinny_gemm.cuh."""
-    ring = GEMM_WARPS * stages * stage_tiles * TILE_BYTES
     row_pad = 16 if tokens == 1 else 20
-    return ring + batch_tiles * GEMM_WARPS * tokens * row_pad * 4
+    return GEMM_WARPS * ring_bytes + batch_tiles * GEMM_WARPS * tokens * row_pad * 4

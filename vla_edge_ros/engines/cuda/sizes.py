@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from math import ceil
 
 from vla_edge_ros.config import VlaConfig
-from vla_edge_ros.engines.cuda.projection import TILE_K, TILE_ROWS, WARP, Projection, plan_projection
+from vla_edge_ros.engines.cuda.projection import Projection, plan_projection
+from vla_edge_ros.engines.cuda.weight_format import BF16, FORMATS, TILE_ROWS, WARP, WeightFormat
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.decoder_config import DecoderConfig
+from vla_edge_ros.model.quantise import format_of
+from vla_edge_ros.model.tensor_shapes import EMBEDDING
 
 TILE_TOKENS = 8
 MAX_TOKENS = 64
@@ -78,11 +81,13 @@ class Sizes:
 
     decoder: DecoderConfig
     device: Device
+    weights: WeightFormat  # of the layers' matrices
+    embedding: WeightFormat  # of embedding and head
     pages: int
     page_slots: int
     ranks: int  # rows of the rotary table
-    intermediate: int  # padded to 16
-    patch_values: int  # padded to 16
+    intermediate: int  # padded to a tile's k
+    patch_values: int  # padded to a tile's k
     frame: tuple[int, int, int]  # width, height, patch size
     frame_tokens: int
     head_rows: int
@@ -104,6 +109,9 @@ class Sizes:
             "SOFTMAX_SCALE": f"{decoder.head_dim**-0.5!r}f",
             "PAGE_SLOTS": self.page_slots,
             "MAX_PAGES": self.pages,
+            "WEIGHT_BITS": cut.weights.bits,
+            "EMBEDDING_BITS": self.embedding.bits,
+            "EMBEDDING_TILES": ceil(decoder.vocab_size / TILE_ROWS),
             "STAGES": cut.stages,
             "STAGE_TILES": cut.stage_tiles,
             "BATCH_TILES": cut.batch_tiles,
@@ -127,16 +135,18 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
     """Raise ``EngineError`` for sizes the kernels do not have, naming what they have."""
     _check(decoder, config, device)
     pages, slots = config.cache.pages, config.cache.page_slots
-    intermediate = round_up(decoder.intermediate_size, TILE_K)
-    patch_values = round_up(config.frame.patch_size**2 * 3, TILE_K)
+    body = FORMATS[config.engine.weights]
+    embedding = FORMATS[format_of(EMBEDDING, config.engine.weights)]
+    intermediate = round_up(decoder.intermediate_size, body.tile_k)
+    patch_values = round_up(config.frame.patch_size**2 * 3, BF16.tile_k)
     whole_head = config.action.head == "full_vocabulary"
     head_rows = decoder.vocab_size if whole_head else config.action.bins
 
     def variant(tokens: int) -> PassSizes:
-        def cut(rows: int, k: int, most_parts: int) -> Projection:
+        def cut(rows: int, k: int, most_parts: int, weights: WeightFormat = body) -> Projection:
             return plan_projection(
-                tokens, ceil(rows / TILE_ROWS), k // TILE_K, most_parts, device.multiprocessors,
-                device.shared_bytes, device.shared_bytes_sm,
+                tokens, ceil(rows / TILE_ROWS), k // weights.tile_k, most_parts, device.multiprocessors,
+                device.shared_bytes, device.shared_bytes_sm, weights,
             )  # fmt: skip
 
         hidden, q_size = decoder.hidden_size, decoder.q_size
@@ -147,13 +157,15 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
             output=cut(hidden, q_size, 8),
             gate_up=cut(2 * intermediate, hidden, 1),
             down=cut(hidden, intermediate, 16),
-            head=cut(head_rows, hidden, 1),
-            patch=cut(hidden, patch_values, 1),
+            head=cut(head_rows, hidden, 1, embedding),
+            patch=cut(hidden, patch_values, 1, BF16),
         )
 
     return Sizes(
         decoder=decoder,
         device=device,
+        weights=body,
+        embedding=embedding,
         pages=pages,
         page_slots=slots,
         ranks=config.cache.capacity_slots + slots,
