@@ -49,7 +49,7 @@ ODD_CONFIG = VlaConfig(
 )
 FORMATS = ("bf16", "int8", "int4")
 TEXT = nvrtc.kernel_text()
-TINY_FILE = ("embedding.cu", 90, {"HIDDEN": 64})
+TINY_FILE = ("embedding.cu", 90, {"HIDDEN": 64, "EMBEDDING_BITS": 16, "EMBEDDING_TILES": 4})
 
 
 @pytest.fixture(autouse=True)
