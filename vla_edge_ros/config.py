@@ -102,6 +102,11 @@ class EngineConfig:
         choices=("bf16", "int8", "int4"),
     )
     vram_ceiling_mb: int = param(8192, "hard limit of device memory; start-up fails above it", low=1)
+    draft: str = param(
+        "last_action",
+        "cuda guesses the action's tokens and checks them at once: fewer passes, the same tokens",
+        choices=("last_action", "none"),
+    )
 
     def __post_init__(self) -> None:
         check_fields("engine", self)

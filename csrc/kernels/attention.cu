@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention: softmax(queries * keys^T / sqrt(HEAD_DIM)) * values over a list of pages, split along the pages.
-// (A prefill's splits are merged by combine_attention.cu, a decode step's inside the output projection.)
+// (The splits of several tokens are merged by combine_attention.cu, a decode step's inside the output
+// projection.)
 //
 //   partial  f32   [KV head][split][row][HEAD_DIM], row = token * GROUP + query head in the group
 //   maximum_and_sum f32 [KV head][split][row] pairs, the maximum in units of log2
@@ -8,15 +9,14 @@
 //   keys, values bf16 this layer's pages, as qkv.cu writes them
 //   rotary   f32   [rank][HEAD_DIM / 2] (cos, sin)
 //
-// Block = (split, KV head, ROW_WARPS tiles of 16 query rows). Warp = (query tile, key warp): it takes whole
-// pages, so all query heads of a group share each byte of K and V. Pages are dealt to the splits in groups of
-// KEY_WARPS; each key warp has PAGE_BUFFERS of them in shared memory or on the way. The first ones are loaded
-// before the predecessor is waited for, but for the page that it writes.
+// Block = (split, KV head, ROW_WARPS tiles of 16 query rows, of the frame or of the action). Warp = (query
+// tile, key warp): it takes whole pages, so all query heads of a group share each byte of K and V. Pages are
+// dealt to the splits in groups of KEY_WARPS; each key warp has PAGE_BUFFERS of them in shared memory or on
+// the way. The first ones are loaded before the predecessor is waited for, but for the pages that it writes.
 //
 // Positions: the query is turned by its rank less the page's base rank; the key carries the rest. Angles come
 // from a table made in float64; queries are rounded to bfloat16 once, after the turn.
 // Slots at or above a page's fill may hold anything, NaN too: their scores are replaced, their values zeroed.
-#include "chunk_state.cuh"
 #include "merge_key_warps.cuh"
 
 constexpr int PAGE_VECS = PAGE_SLOTS * HEAD_DIM / 8;  // 16-byte pieces of one page of keys, or of values
@@ -24,6 +24,7 @@ constexpr int PAGE_VECS = PAGE_SLOTS * HEAD_DIM / 8;  // 16-byte pieces of one p
 constexpr int MOST_TURNS = (ROW_WARPS * 16 - 1) / GROUP + 2;
 constexpr int TURNS = MOST_TURNS < TOKENS ? MOST_TURNS : TOKENS;
 constexpr int TURN_STRIDE = HEAD_DIM / 2 + 2;
+constexpr int FRAME_GROUPS = (FRAME_ROWS + ROW_WARPS * 16 - 1) / (ROW_WARPS * 16);
 
 extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 : 1)
     attention(float* partial, float2* maximum_and_sum, const float* queries, const uint16* keys,
@@ -40,9 +41,15 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   const int key_warp = warp / ROW_WARPS, row_warp = warp % ROW_WARPS;
   const int split = blockIdx.x, kv_head = blockIdx.y;
-  const int first_row = blockIdx.z * ROW_WARPS * 16, first_token = first_row / GROUP;
-  const int pages = state->pages, written = pages - 1;
-  const int first_slot = state->first_slot, first_rank = state->base[written] + first_slot;
+  const bool frame = FRAME_TOKENS > 0 && blockIdx.z < FRAME_GROUPS;
+  const int splits = frame ? FRAME_SPLITS : ACTION_SPLITS;
+  if (split >= splits) return;
+  const int first_row =
+      frame ? blockIdx.z * ROW_WARPS * 16 : FRAME_ROWS + (blockIdx.z - FRAME_GROUPS) * ROW_WARPS * 16;
+  const int end_row = frame ? FRAME_ROWS : QUERY_ROWS, first_token = first_row / GROUP;
+  const int pages = pages_seen(state, frame), first_written = state->pages - WRITTEN_PAGES;
+  const TokenPlace first = place_of(state, first_token);
+  const int first_rank = state->base[first.entry] + first.slot;
   auto keys_of = [&](int buffer) { return page_data + (buffer * KEY_WARPS + key_warp) * 2 * PAGE_VECS; };
   auto angles_of = [&](int buffer) { return angles + (buffer * KEY_WARPS + key_warp) * TURNS * TURN_STRIDE; };
 
@@ -58,17 +65,17 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 
   auto load_angles = [&](int entry,
                          int buffer) {  // of the queries' ranks less the page's base, two to a copy
     float2* my_angles = angles_of(buffer);
-    const float2* from = rotary + (first_rank + first_token - state->base[entry]) * (HEAD_DIM / 2);
+    const float2* from = rotary + (first_rank - state->base[entry]) * (HEAD_DIM / 2);
     for (int i = row_warp * WARP + lane; i < TURNS * HEAD_DIM / 4; i += ROW_WARPS * WARP)
       copy16_async(my_angles + i / (HEAD_DIM / 4) * TURN_STRIDE + i % (HEAD_DIM / 4) * 2, from + i * 2);
   };
-  constexpr int STRIDE = SPLITS * KEY_WARPS;  // entries from one page of a key warp to its next
+  const int stride = splits * KEY_WARPS;  // entries from one page of a key warp to its next
   const int first_entry = split * KEY_WARPS + key_warp;
 #pragma unroll
   for (int buffer = 0; buffer < PAGE_BUFFERS; ++buffer) {
-    const int entry = first_entry + buffer * STRIDE;
+    const int entry = first_entry + buffer * stride;
     if (entry < pages) load_angles(entry, buffer);
-    if (entry < written) load_page(entry, buffer);
+    if (entry < min(pages, first_written)) load_page(entry, buffer);
     copy_async_commit();
   }
   wait_for_predecessor();
@@ -76,17 +83,19 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 
 
   bool wrote = false;
 #pragma unroll
-  for (int buffer = 0; buffer < PAGE_BUFFERS; ++buffer)
-    if (first_entry + buffer * STRIDE == written) {
-      load_page(written, buffer);
+  for (int buffer = 0; buffer < PAGE_BUFFERS; ++buffer) {
+    const int entry = first_entry + buffer * stride;
+    if (entry < pages && entry >= first_written) {
+      load_page(entry, buffer);
       wrote = true;
     }
+  }
   copy_async_commit();
   for (int i = threadIdx.x; i < ROW_WARPS * 16 * HEAD_DIM / 4; i += ATTENTION_THREADS) {
     const int row = i / (HEAD_DIM / 4), dim = i % (HEAD_DIM / 4) * 4;
     const int query_row = first_row + row;
     float4 query{0.0f, 0.0f, 0.0f, 0.0f};
-    if (query_row < QUERY_ROWS) {
+    if (query_row < end_row) {
       const int token = query_row / GROUP, head = kv_head * GROUP + query_row % GROUP;
       query = *(const float4*)(queries + (token * HEADS + head) * HEAD_DIM + dim);
     }
@@ -99,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 
   int token[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half)
-    token[half] = min(first_row + row_warp * 16 + lane / 4 + 8 * half, QUERY_ROWS - 1) / GROUP;
+    token[half] = min(first_row + row_warp * 16 + lane / 4 + 8 * half, end_row - 1) / GROUP;
   auto attend = [&](int entry, int buffer) {
     const int fill = state->fill[entry];
     const float2* turn[2];
@@ -107,17 +116,18 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       turn[half] = angles_of(buffer) + (token[half] - first_token) * TURN_STRIDE;
-      limit[half] = entry == written ? min(fill, first_slot + token[half] + 1) : fill;
+      limit[half] =
+          entry == first.entry ? min(fill, first.slot + token[half] - first_token + 1) : fill;
     }
     attend_page(mine, query_tiles + row_warp * 16 * QUERY_STRIDE, turn, keys_of(buffer),
                 keys_of(buffer) + PAGE_VECS, fill, limit);
   };
   int buffer = 0;
-  for (int entry = first_entry; entry - key_warp < pages; entry += STRIDE) {
+  for (int entry = first_entry; entry - key_warp < pages; entry += stride) {
     copy_async_wait<PAGE_BUFFERS - 1>();
     __syncthreads();
     if (entry < pages) attend(entry, buffer);
-    const int next = entry + PAGE_BUFFERS * STRIDE;
+    const int next = entry + PAGE_BUFFERS * stride;
     if (next - key_warp < pages) {
       __syncthreads();  // all row warps are done with the page before it is replaced
       if (next < pages) {
@@ -133,6 +143,6 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 
     mine.sum[half] += __shfl_xor_sync(ALL_LANES, mine.sum[half], 1);
     mine.sum[half] += __shfl_xor_sync(ALL_LANES, mine.sum[half], 2);
   }
-  merge_key_warps(mine, rows, stats, row_warp, key_warp, first_row, partial, maximum_and_sum,
+  merge_key_warps(mine, rows, stats, row_warp, key_warp, first_row, end_row, partial, maximum_and_sum,
                   partial_row(kv_head, split, 0));
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// combine_attention: merge a prefill's splits into the output projection's operand.
+// combine_attention: merge the splits of several tokens into the output projection's operand.
 //
-//   operand  f16  token operand of HEADS * HEAD_DIM k (mma.cuh)
+//   operand  token operand of HEADS * HEAD_DIM k (token_rows.cuh)
 //   partial, maximum_and_sum  as attention.cu writes them
 //
 // Warp = one query row of one KV head; a lane takes 2 dims of each 64.
 #include "attention_splits.cuh"
-#include "chunk_state.cuh"
+#include "token_rows.cuh"
 
 constexpr int COMBINE_WARPS = 4;
 
@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(COMBINE_WARPS* WARP)
   const int row = index % QUERY_ROWS, kv_head = index / QUERY_ROWS;
   wait_for_predecessor();
   if (kv_head >= KV_HEADS) return;
-  const int splits = splits_in_use(state->pages);
+  const int splits = splits_in_use(state, row < FRAME_ROWS);
   const int token = row / GROUP, head = kv_head * GROUP + row % GROUP;
   float2 more[HEAD_DIM / 64][SPLITS];  // loaded beside the factors: one round trip to L2
 #pragma unroll
@@ -41,7 +41,6 @@ extern "C" __global__ void __launch_bounds__(COMBINE_WARPS* WARP)
       sum.x += weight * more[i][split].x;
       sum.y += weight * more[i][split].y;
     }
-    operand[token_operand_offset(token, head * HEAD_DIM + dim, TOKENS / TILE_TOKENS) / 2] =
-        pack_half(sum.x, sum.y);
+    store_operand(operand, token, head * HEAD_DIM + dim, sum.x, sum.y);
   }
 }

@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   float* part = partials + blockIdx.y * TOKENS * HIDDEN;
   gemm.multiply(tokens, [&](int row_tile, int row, int token, float low, float high) {
     float* at = part + token * HIDDEN + row_tile * TILE_ROWS + row;
-    at[0] = low / ACTIVATED_SCALE;
-    at[8] = high / ACTIVATED_SCALE;
+    at[0] = low / activated_scale(token);
+    at[8] = high / activated_scale(token);
   });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// embed_tokens: rows of the embedding matrix, as the residual stream of a prompt's prefill.
+// embed_tokens: rows of the embedding matrix, as the residual stream of a prompt or of drafted action tokens.
 //
 //   residual   f32   [TOKENS][HIDDEN]
 //   token_ids  i32   [TOKENS]

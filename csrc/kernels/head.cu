@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// action_head: final RMSNorm of the last live token, logits over the head's rows, each block's best row.
+// action_head: final RMSNorm of the frame's last token, or of the only one; logits over the head's rows, each
+// block's best row.
 // select_token: the best of all blocks; the token goes to the host, and its embedding into the residual.
-// Both run with TOKENS = 1, after a decode step and after a prefill.
+// Both run with TOKENS = 1, after a decode step and after a prefill. (Drafts: draft_head.cu.)
 //
 //   logits      f32   [HEAD_ROWS]
 //   candidates  [block] (logit, row), written by each block
@@ -11,30 +12,15 @@
 //   tokens_out  page-locked host memory, [action token]; status: nonzero when the hidden state was not finite
 //
 // Ties go to the lowest row, whatever the order in which blocks finish.
+#include "candidate.cuh"
 #include "chunk_state.cuh"
 #include "embedding_row.cuh"
 #include "token_operand.cuh"
 
-struct Candidate {
-  float logit;
-  int row;
-};
-
-__device__ __forceinline__ Candidate better(Candidate a, Candidate b) {
-  return b.logit > a.logit || (b.logit == a.logit && b.row < a.row) ? b : a;
-}
-
-constexpr int NO_ROW = 0x7fffffff;
-
 template <int THREADS>
 __device__ __forceinline__ Candidate block_best(Candidate mine) {
   __shared__ Candidate best[THREADS / WARP];
-#pragma unroll
-  for (int mask = WARP / 2; mask > 0; mask /= 2) {
-    const Candidate other{__shfl_xor_sync(ALL_LANES, mine.logit, mask),
-                          __shfl_xor_sync(ALL_LANES, mine.row, mask)};
-    mine = better(mine, other);
-  }
+  mine = warp_best(mine);
   if (threadIdx.x % WARP == 0) best[threadIdx.x / WARP] = mine;
   __syncthreads();
   for (int warp = 0; warp < THREADS / WARP; ++warp) mine = better(mine, best[warp]);
@@ -52,7 +38,8 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   wait_for_predecessor();
   float scale;
   const TokenOperand tokens =
-      normalise_residual((uint32*)(shared + GEMM_BYTES), residual, gain, nullptr, &scale, state->tokens - 1);
+      normalise_residual((uint32*)(shared + GEMM_BYTES), residual, gain, nullptr, &scale,
+                         max(state->frame.count, 1) - 1);
   // A NaN or an infinity anywhere in the row makes the factor NaN or zero.
   if (blockIdx.x == 0 && threadIdx.x == 0) *status = !(is_finite(scale) && scale > 0.0f);
   Candidate mine{negative_infinity(), NO_ROW};
@@ -90,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   *status_out = *status || !found;
   if (step_state) {
     step_state->step = step;
-    step_state->first_slot += 1;
+    step_state->action.first += 1;
     step_state->fill[step_state->pages - 1] += 1;
   }
 }

@@ -8,9 +8,11 @@ constexpr int ATTENTION_THREADS = ROW_WARPS * KEY_WARPS * WARP;
 constexpr int ROWS_KEPT = QUERY_ROWS < 16 ? QUERY_ROWS : 16;  // of a query tile
 
 // Add the key warps' results in their order and write the block's share. Three barriers; all warps take part.
+//   first_row, end_row  this block's first row, and the one behind the last of its kind
 //   rows   [key warp][row warp][ROWS_KEPT][QUERY_STRIDE], stats [key warp][row warp][16]
 __device__ __forceinline__ void merge_key_warps(const RowState& state, float* rows, float2* stats,
-                                                int row_warp, int key_warp, int first_row, float* partial,
+                                                int row_warp, int key_warp, int first_row, int end_row,
+                                                float* partial,
                                                 float2* maximum_and_sum, uint64 first_partial) {
   const int lane = threadIdx.x % WARP;
   const int mine = key_warp * ROW_WARPS + row_warp;
@@ -39,7 +41,7 @@ __device__ __forceinline__ void merge_key_warps(const RowState& state, float* ro
   for (int i = threadIdx.x; i < ROW_WARPS * ROWS_KEPT * PAIRS; i += ATTENTION_THREADS) {
     const int pair = i % PAIRS, row = i / PAIRS % ROWS_KEPT, tile = i / (PAIRS * ROWS_KEPT);
     const int query_row = first_row + tile * 16 + row;
-    if (query_row >= QUERY_ROWS) continue;
+    if (query_row >= end_row) continue;
     float2 sum{0.0f, 0.0f};
 #pragma unroll
     for (int warp = 0; warp < KEY_WARPS; ++warp) {
@@ -52,7 +54,7 @@ __device__ __forceinline__ void merge_key_warps(const RowState& state, float* ro
   }
   for (int i = threadIdx.x; i < ROW_WARPS * ROWS_KEPT; i += ATTENTION_THREADS) {
     const int row = i % ROWS_KEPT, tile = i / ROWS_KEPT, query_row = first_row + tile * 16 + row;
-    if (query_row >= QUERY_ROWS) continue;
+    if (query_row >= end_row) continue;
     float top = negative_infinity(), sum = 0.0f;
 #pragma unroll
     for (int warp = 0; warp < KEY_WARPS; ++warp)

@@ -48,10 +48,7 @@ __device__ __forceinline__ int weight_tile_offset(int row, int k) {
   return lane * 8 + reg * 2 + k % 2;
 }
 
-// Offset, in elements, of (token, k) in a token operand of `token_tiles` tiles of 8 tokens:
-// [k tile][token tile][lane][register 0, 1][pair].
-__device__ __forceinline__ int token_operand_offset(int token, int k, int token_tiles) {
-  const int lane = (token % TILE_TOKENS) * 4 + (k % 8) / 2;
-  const int reg = (k % TILE_K) / 8;
-  return (((k / TILE_K) * token_tiles + token / TILE_TOKENS) * WARP + lane) * 4 + reg * 2 + k % 2;
+// Offset, in elements, of (token, k) in one 8-column tile: [lane][register 0, 1][pair].
+__device__ __forceinline__ int column_offset(int token, int k) {
+  return (token * 4 + (k % 8) / 2) * 4 + k / 8 * 2 + k % 2;
 }

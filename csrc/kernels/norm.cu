@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// residual_rms_norm: add a projection's partial sums to the residual stream and normalise it, for prefill.
+// residual_rms_norm: add a projection's partial sums to the residual stream and normalise it, for passes of
+// several tokens.
 // (A decode step does the same inside the next projection: residual.cuh.)
 //
-//   operand       f16   token operand of HIDDEN k (mma.cuh)
+//   operand             token operand of HIDDEN k (token_rows.cuh)
 //   residual_out  f32   [TOKENS][HIDDEN]
 //   residual      f32   [TOKENS][HIDDEN], partials [parts][TOKENS][HIDDEN]
 //   weight        f32   [HIDDEN]
 //
 // Block = one token; a thread holds the same pairs of the row throughout.
-#include "mma.cuh"
 #include "residual.cuh"
+#include "token_rows.cuh"
 
 constexpr int NORM_THREADS = 256;
 
@@ -28,8 +29,7 @@ extern "C" __global__ void __launch_bounds__(NORM_THREADS)
 #pragma unroll
   for (int i = 0; i < Row::MINE; ++i) {
     if (!Row::inside(i)) continue;
-    const int at = token_operand_offset(token, 2 * Row::pair(i), TOKENS / TILE_TOKENS);
-    operand[at / 2] =
-        pack_half(row.value[i].x * scale * gain.value[i].x, row.value[i].y * scale * gain.value[i].y);
+    store_operand(operand, token, 2 * Row::pair(i), row.value[i].x * scale * gain.value[i].x,
+                  row.value[i].y * scale * gain.value[i].y);
   }
 }

@@ -3,8 +3,8 @@
 //
 //   partials  f32   [OUTPUT_PARTS][TOKENS][HIDDEN]; the next RMSNorm adds them to the residual
 //   attended  f32   attention's partial results, maximum_and_sum beside them (decode)
-//   operand   f16   token operand of HEADS * HEAD_DIM k (prefill)
-//   weights   tiles of [HIDDEN rows][HEADS * HEAD_DIM]
+//   operand         token operand of HEADS * HEAD_DIM k (several tokens)
+//   weights         tiles of [HIDDEN rows][HEADS * HEAD_DIM]
 //
 // blockIdx.y = part of k. A decode block merges only the heads of its part: with all of them every block
 // would read every split.
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   wait_for_predecessor();
   uint32* row = (uint32*)(shared + GEMM_BYTES);
 #if TOKENS == 1
-  const TokenOperand tokens = merge_attention(row, attended, maximum_and_sum, splits_in_use(state->pages),
+  const TokenOperand tokens = merge_attention(row, attended, maximum_and_sum, splits_in_use(state, false),
                                               gemm.first_k(), gemm.k_count());
 #else
   const TokenOperand tokens = gemm.copy_operand(row, operand, ATTENDED);

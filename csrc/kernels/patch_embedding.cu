@@ -27,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(PATCH_THREADS)
     const int y = k / (PATCH_SIZE * 3), x = k % (PATCH_SIZE * 3);
     const bool inside = y < PATCH_SIZE && patch < PATCHES;
     const int value = inside ? 2 * pixels[((top + y) * FRAME_WIDTH + left) * 3 + x] - 255 : 0;
-    operand[token_operand_offset(patch, k, TOKEN_TILES)] = float_to_half((float)value);
+    operand[operand_offset(patch, k)] = float_to_half((float)value);
   }
 }
 

@@ -5,8 +5,8 @@
 //   queries       f32   [TOKENS][HEADS * HEAD_DIM], not rotated
 //   keys, values  bf16  this layer's pages [page][KV head][key_offset / value_offset] (kv_page.cuh)
 //   residual_out  f32   [HIDDEN] (decode)
-//   operand       f16   token operand of HIDDEN k (prefill)
-//   weights       tiles of [(HEADS + 2 * KV_HEADS) * HEAD_DIM rows][HIDDEN]; a row tile holds 8 dims of
+//   operand             token operand of HIDDEN k (several tokens)
+//   weights             tiles of [(HEADS + 2 * KV_HEADS) * HEAD_DIM rows][HIDDEN]; a row tile holds 8 dims of
 //                       a head's lower half and the 8 dims HEAD_DIM / 2 above them, so that the thread which
 //                       finishes a pair of rows can rotate it
 //   bias          f32   in the same row order
@@ -38,10 +38,9 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   wait_for_predecessor();
   const TokenOperand tokens = gemm.copy_operand(shared + GEMM_BYTES, operand, HIDDEN);
 #endif
-  const int live = state->tokens, first_slot = state->first_slot, page = state->page[state->pages - 1];
-
   gemm.multiply(tokens, [&](int row_tile, int row, int token, float low, float high) {
-    if (token >= live) return;
+    const TokenPlace place = place_of(state, token);
+    if (!place.live) return;
     low += bias[row_tile * TILE_ROWS + row];
     high += bias[row_tile * TILE_ROWS + row + 8];
     const int head = row_tile / HEAD_TILES;
@@ -52,9 +51,9 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
       query[dim + HEAD_DIM / 2] = high;
       return;
     }
-    const int slot = first_slot + token;
+    const int slot = place.slot;
     const int kv_head = (head - HEADS) % KV_HEADS;
-    const uint64 at = ((uint64)page * KV_HEADS + kv_head) * PAGE_SLOTS * HEAD_DIM;
+    const uint64 at = ((uint64)state->page[place.entry] * KV_HEADS + kv_head) * PAGE_SLOTS * HEAD_DIM;
     if (head < HEADS + KV_HEADS) {
       const float2 turn = rotary[slot * (HEAD_DIM / 2) + dim];
       keys[at + key_offset(slot, dim)] = float_to_bf16(low * turn.x - high * turn.y);

@@ -3,23 +3,24 @@
 // read once, and their stream is the cost.
 //
 // Rounding what projections multiply to bfloat16, 8 bits, makes half of the error of a whole pass in
-// bfloat16. One token is split in two, its bfloat16 and the rest of the rounding, which take two of the eight
-// token columns that the tensor cores have anyway: 16 bits for nothing. Several tokens are rounded to
-// float16, 11 bits, and the weights, bfloat16 in memory, become float16 in registers, exact for all but the
-// tiniest. Sums are float32. Integer weights become either, exactly (weight_format.cuh).
+// bfloat16. A frame's tokens are rounded to float16, 11 bits, and the weights, bfloat16 in memory, become
+// float16 in registers, exact for all but the tiniest. An action's token is split in two, its bfloat16 and the
+// rest of the rounding, which take two token columns: 16 bits, and for nothing in a decode step, since the
+// tensor cores have eight columns anyway (token_rows.cuh). Integer weights become either type, exactly
+// (weight_format.cuh). Sums are float32.
 //
 // A block of 8 warps takes row tiles of 16 rows, blockIdx.x, blockIdx.x + gridDim.x, ...; blockIdx.y chooses
 // a part of k (the sum over parts is taken by the consumer, in order). Inside the block each warp takes an
 // eighth of the part for every row tile; the warps' sums meet in shared memory and are added in warp order,
 // so the result does not depend on timing.
 #pragma once
+#include "token_rows.cuh"
 #include "weight_stream.cuh"
 
 constexpr int GEMM_WARPS = 8;
 constexpr int GEMM_THREADS = GEMM_WARPS * WARP;
 // Blocks that must fit on one SM: those of the next kernels come to fill their rings while this one computes.
 constexpr int GEMM_BLOCKS = TOKENS == 1 ? 4 : 1;
-constexpr int TOKEN_TILES = (TOKENS + TILE_TOKENS - 1) / TILE_TOKENS;
 constexpr int ROW_PAD = TOKENS == 1 ? 16 : 20;  // floats a token: 20 spreads a warp's writes over all banks
 // BATCH_TILES: row tiles whose sums are kept before the warps meet, chosen by projection.py.
 constexpr int SUM_FLOATS = BATCH_TILES * GEMM_WARPS * TOKENS * ROW_PAD;
@@ -29,18 +30,19 @@ constexpr int RING_BYTES = GEMM_WARPS * WeightStream::BYTES;
 constexpr int GEMM_BYTES = RING_BYTES + SUM_FLOATS * 4;
 
 // What is multiplied. One token: a vector of bfloat16 pairs, and `rest_offset` pairs on that of the rests;
-// the other six columns repeat the two, which costs nothing and is not looked at. Several: float16 in the order of token_operand_offset.
+// the other six columns repeat the two, which costs nothing and is not looked at. Several: in the order of
+// operand_offset.
 struct TokenOperand {
   const uint32* data;
   int rest_offset;
 
-  __device__ __forceinline__ void load(int k_tile, int token_tile, int lane, uint32& b0, uint32& b1) const {
+  __device__ __forceinline__ void load(int k_tile, int tile, int lane, uint32& b0, uint32& b1) const {
     if (TOKENS == 1) {
       const uint32* column = data + lane / 4 % 2 * rest_offset + k_tile * (TILE_K / 2) + lane % 4;
       b0 = column[0];
       b1 = column[4];
     } else {
-      const uint2 pair = *(const uint2*)(data + ((k_tile * TOKEN_TILES + token_tile) * WARP + lane) * 2);
+      const uint2 pair = *(const uint2*)(data + ((k_tile * COLUMN_TILES + tile) * WARP + lane) * 2);
       b0 = pair.x;
       b1 = pair.y;
     }
@@ -71,7 +73,8 @@ class SkinnyGemm {
   // `k`: that of the whole operand.
   __device__ __forceinline__ TokenOperand copy_operand(void* shared_operand, const void* operand,
                                                        int k) const {
-    constexpr int VECS_A_TILE = WEIGHT_TILE_K * TOKENS * 2 / 16;
+    constexpr int STEP_VECS = TOKENS == 1 ? TILE_K * 2 / 16 : COLUMN_TILES * COLUMN_TILE_BYTES / 16;
+    constexpr int VECS_A_TILE = TILE_STEPS * STEP_VECS;
     const Vec4* from = (const Vec4*)operand + part_first_ * VECS_A_TILE;
     if (!OPERAND_IN_SHARED) return {(const uint32*)from, 0};
     Vec4* to = (Vec4*)shared_operand;
@@ -120,7 +123,7 @@ class SkinnyGemm {
     const int lane = threadIdx.x % WARP;
     // Two chains of sums, for even and odd steps: one would wait for each product's latency. A tile of int4 is
     // a chain of its own, which begins at zero and joins one of the two by way of its scale.
-    Accumulator sum[2][TOKEN_TILES] = {};
+    Accumulator sum[2][COLUMN_TILES] = {};
     RowScales row_scales{};
     for (int done = 0; done < slice_.count; done += STAGE_TILES) {
       const Vec4* tiles = stream_.wait();
@@ -133,11 +136,13 @@ class SkinnyGemm {
       stream_.advance();
     }
 #pragma unroll
-    for (int t = 0; t < TOKEN_TILES; ++t) {
+    for (int t = 0; t < COLUMN_TILES; ++t) {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         sum[0][t].v[j] += sum[1][t].v[j];
-        if (WEIGHT_BITS == 8) sum[0][t].v[j] *= j < 2 ? row_scales.low : row_scales.high;
+        // A product by itself: joined with the sum that follows it would be rounded otherwise in other passes.
+        if (WEIGHT_BITS == 8)
+          sum[0][t].v[j] = __fmul_rn(sum[0][t].v[j], j < 2 ? row_scales.low : row_scales.high);
       }
     }
     float* at = sums_ + (batch_index * GEMM_WARPS + warp_) * TOKENS * ROW_PAD + lane / 4;
@@ -149,30 +154,33 @@ class SkinnyGemm {
       return;
     }
 #pragma unroll
-    for (int t = 0; t < TOKEN_TILES; ++t) {
+    for (int t = 0; t < FRAME_TILES + ACTION_TILES; ++t) {
+      const int tile = t < FRAME_TILES ? t : 2 * t - FRAME_TILES;
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int token = t * TILE_TOKENS + (lane % 4) * 2 + j % 2;
-        if (token < TOKENS) at[token * ROW_PAD + (j / 2) * 8] = sum[0][t].v[j];
+        float value = sum[0][tile].v[j];
+        if (t >= FRAME_TILES) value += sum[0][tile + 1].v[j];  // the rest's
+        at[token * ROW_PAD + (j / 2) * 8] = value;
       }
     }
   }
 
   // The first `count` tiles of a stage, which begins `done` tiles into the slice.
-  __device__ __forceinline__ void multiply_stage(Accumulator (&sum)[2][TOKEN_TILES], const Vec4* tiles,
+  __device__ __forceinline__ void multiply_stage(Accumulator (&sum)[2][COLUMN_TILES], const Vec4* tiles,
                                                  int count, const TokenOperand& tokens, int done) const {
 #pragma unroll
     for (int i = 0; i < STAGE_TILES; ++i) {
       if (i >= count) break;
       const int k_step = (slice_.first - part_first_ + done + i) * TILE_STEPS;
       if constexpr (WEIGHT_BITS == 4) {
-        Accumulator group[TOKEN_TILES] = {};
+        Accumulator group[COLUMN_TILES] = {};
 #pragma unroll
         for (int step = 0; step < TILE_STEPS; ++step)
           multiply_step(group, tiles[i * WARP], step, tokens, k_step);
         const RowScales scales = stream_.group_scales(slice_.first + done, i);
 #pragma unroll
-        for (int t = 0; t < TOKEN_TILES; ++t) add_scaled(sum[i % 2][t], scales, group[t]);
+        for (int t = 0; t < COLUMN_TILES; ++t) add_scaled(sum[i % 2][t], scales, group[t]);
       } else {
 #pragma unroll
         for (int step = 0; step < TILE_STEPS; ++step)
@@ -182,17 +190,18 @@ class SkinnyGemm {
   }
 
   // Step `step` of one weight tile, whose first one meets sixteen `k_step` of the tokens.
-  __device__ __forceinline__ static void multiply_step(Accumulator (&sum)[TOKEN_TILES], const Vec4& tile,
+  __device__ __forceinline__ static void multiply_step(Accumulator (&sum)[COLUMN_TILES], const Vec4& tile,
                                                        int step, const TokenOperand& tokens, int k_step) {
-    const Vec4 a = TOKENS == 1 ? weights_as_bf16(tile, step) : weights_as_half(tile, step);
+    const Vec4 a = weights_as_bf16(tile, step);
+    const Vec4 half = FRAME_TILES > 0 ? weights_as_half(tile, step) : a;
 #pragma unroll
-    for (int t = 0; t < TOKEN_TILES; ++t) {
+    for (int t = 0; t < COLUMN_TILES; ++t) {
       uint32 b0, b1;
       tokens.load(k_step + step, t, threadIdx.x % WARP, b0, b1);
-      if (TOKENS == 1)
-        mma(sum[t], a, b0, b1);
+      if (t < FRAME_TILES)
+        mma_half(sum[t], half, b0, b1);
       else
-        mma_half(sum[t], a, b0, b1);
+        mma(sum[t], a, b0, b1);
     }
   }
 

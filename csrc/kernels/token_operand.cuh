@@ -5,11 +5,6 @@
 #include "residual.cuh"
 #include "skinny_gemm.cuh"
 
-// In a prefill silu(gate) * up is kept as a 64th of itself: trained models have outliers beyond float16's
-// 65,504, and below 2^-14 * 64 the spacing of float16 is still finer than bfloat16's would be at ordinary
-// values.
-constexpr float ACTIVATED_SCALE = TOKENS == 1 ? 1.0f : 1.0f / 64;
-
 // Decode: sum the residual, keep it (block 0), normalise it into `shared_row`, [HIDDEN] and
 // [HIDDEN] of rests.
 __device__ __forceinline__ TokenOperand normalise_residual(uint32* shared_row, const Residual& residual,

@@ -11,7 +11,7 @@ pytest.importorskip("cupy")
 def test_a_row_names_engine_head_slots_and_three_quantiles_of_each_time():
     from vla_edge_ros.bench.chunk import chunk_row
 
-    row = chunk_row("some engine", "bf16", "action", 4000, {"prefill_ms": [1.0, 2.0, 9.0], "chunk_ms": [4.0]})
+    row = chunk_row("some engine", "bf16", "action", "none", 4000, {"prefill_ms": [1.0, 2.0, 9.0]})
     assert row["engine"] == "some engine" and row["slots_used"] == 4000
     assert row["prefill_ms"] == {"median": 2.0, "p99": 9.0, "max": 9.0}
 
@@ -55,7 +55,7 @@ def test_the_static_peer_chooses_the_tokens_that_transformers_does(monkeypatch):
 
 
 @pytest.mark.gpu
-def test_kernel_rows_cover_both_passes_of_every_family():
+def test_kernel_rows_cover_every_pass_and_family():
     from vla_edge_ros.bench.chunk import measure_engine
     from vla_edge_ros.bench.kernel_times import kernel_rows
     from vla_edge_ros.config import CacheConfig, VlaConfig
@@ -76,11 +76,13 @@ def test_kernel_rows_cover_both_passes_of_every_family():
     engine = CudaEngine(config, RandomWeights(decoder, 0))
     engine.load()
     times = measure_engine(engine, frames=20, repeats=3, seed=0)
-    assert len(times["chunk_ms"]) == 3 and len(times["decode_step_ms"]) == 21
+    assert all(len(measured["chunk_ms"]) == 3 for measured in times.values())
+    steps = {draft: len(measured["decode_step_ms"]) for draft, measured in times.items()}
+    assert steps == {"none": 21, "held": 0, "wrong": 21}
     rows = kernel_rows(engine, 640, 1e12)
     families = {"qkv", "attention", "output", "gate_up", "down"}
     assert {(row["pass"], row["kernels"]) for row in rows} == {
-        (name, family) for name in ("decode", "prefill") for family in families
+        (name, family) for name in ("decode", "prefill", "drafted", "verify") for family in families
     }
     assert all(row["layer_us"] > 0 for row in rows)
     engine.close()

@@ -45,6 +45,7 @@ class ScriptedEngine:
         self.embedding = np.ones(8, np.float32)
         self.calls: list[str] = []
         self.views = []
+        self.drafts = []
         self.prompts = []
 
     def _do(self, stage: str, ms: float) -> None:
@@ -64,8 +65,9 @@ class ScriptedEngine:
         self._do("vision", self.vision_ms)
         return Vision(self.embedding, self.vision_ms)
 
-    def prefill(self, view) -> float:
+    def prefill(self, view, draft=()) -> float:
         self.views.append(view)
+        self.drafts.append(tuple(draft))
         self._do("prefill", self.prefill_ms)
         return self.prefill_ms
 

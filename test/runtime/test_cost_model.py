@@ -163,14 +163,29 @@ def test_calibration_without_a_usable_chunk_leaves_the_model_empty():
     assert not model.is_ready
 
 
-def test_steps_to_plan_for_are_the_most_of_the_recent_chunks():
-    model = calibrated()
-    short = whole(2048)
-    for _ in range(4):
-        model.learn_whole(ChunkTimes(2048, short.vision_ms, short.prefill_ms, short.decode_ms[:2], True), 0.0)
-    assert model.steps == 7
-    model.learn_whole(ChunkTimes(2048, short.vision_ms, short.prefill_ms, short.decode_ms[:3], True), 0.0)
-    assert model.steps == 3
+def test_steps_to_plan_for_are_a_quantile_of_the_recent_chunks():
+    model, full = CostModel(), whole(2048)
+    model.calibrate([full])
+    for steps in (7, 0, 0, 1, 0, 3, 0, 2, 0):
+        model.learn_whole(
+            ChunkTimes(2048, full.vision_ms, full.prefill_ms, full.decode_ms[:steps], True), 0.0
+        )
+    assert [model.steps(quantile) for quantile in (0.0, 0.5, 0.75, 1.0)] == [0, 1, 3, 7]
+    one_step = full.vision_ms + full.prefill_ms + full.decode_ms[0]
+    assert model.chunk_ms(2048) == pytest.approx(one_step, rel=1e-6)
+
+
+def test_a_chunk_that_needs_more_steps_than_planned_is_asked_about_each():
+    """Drafts held in all recent chunks; in this one they do not."""
+    model, full = CostModel(), whole(2048)
+    model.calibrate([full])
+    for _ in range(64):
+        model.learn_whole(ChunkTimes(2048, full.vision_ms, full.prefill_ms, (), True), 0.0)
+    forecast = model.forecast(2048)
+    assert forecast.steps == 0
+    for done in range(7):
+        so_far = ChunkTimes(2048, full.vision_ms, full.prefill_ms, full.decode_ms[:done])
+        assert forecast.rest_ms(so_far) == forecast.next_ms(so_far) == pytest.approx(full.decode_ms[0])
 
 
 def test_engine_that_reports_no_vision_time_is_modelled():

@@ -2,9 +2,10 @@
 """One chunk on the GPU, side by side: this engine, and PyTorch in the forms people run it in.
 
 All take the same sizes, the same number of cached slots and the same tokens: one prefill of the frame's
-vision tokens, then 7 decode steps. Times of prefill and decode steps are the device's (events); a chunk's is
-the wall clock from its first call to its last token on the host. Weights are seeded random: speed does not
-depend on their values.
+vision tokens, then 7 decode steps. This engine also with a draft of the action's tokens: one that holds,
+which takes the prefill alone, and one that is wrong throughout. Times of prefill and decode steps are the
+device's (events); a chunk's is the wall clock from its first call to its last token on the host. Weights are
+seeded random: speed does not depend on their values.
 
 Run ``python -m vla_edge_ros.bench.chunk --weights bf16,int8,int4 --peers --json
 docs/benchmarks/chunk-h200.json``.
@@ -37,23 +38,33 @@ from vla_edge_ros.types import CacheView
 WARM_UP_CHUNKS = 10
 STREAM_SHARED_BYTES = 8 * 4 * 6 * TILE_BYTES
 STREAM_REPEATS = 20
+TIMES = ("vision_ms", "prefill_ms", "decode_step_ms", "chunk_ms", "frame_to_action_ms")
 
 Row = dict[str, Any]
 
 
-def chunk_row(engine: str, weights: str, head: str, slots: int, times: dict[str, list[float]]) -> Row:
+def chunk_row(
+    engine: str, weights: str, head: str, draft: str, slots: int, times: dict[str, list[float]]
+) -> Row:
     """Median, p99 and maximum of each list of milliseconds, under the names that the results page reads."""
     return {
         "engine": engine,
         "weights": weights,
         "head": head,
+        "draft": draft,
         "slots_used": slots,
-        **{name: quantiles(samples) for name, samples in times.items()},
+        **{name: quantiles(samples) for name, samples in times.items() if samples},
     }
 
 
-def measure_engine(engine: CudaEngine, frames: int, repeats: int, seed: int) -> dict[str, list[float]]:
-    """Fill ``frames`` pages with frames, then run chunks whose new frame goes to the last of them."""
+def measure_engine(
+    engine: CudaEngine, frames: int, repeats: int, seed: int
+) -> dict[str, dict[str, list[float]]]:
+    """Fill ``frames`` pages with frames, then run chunks whose new frame goes to the last of them.
+
+    Times by draft, ``none``, ``held`` and ``wrong``, interleaved on the same frames; raises where a draft
+    changes a token.
+    """
     rng = np.random.default_rng(seed)
     width, height, _ = engine.sizes.frame
     shape, tokens = (height, width, 3), engine.sizes.frame_tokens
@@ -70,24 +81,36 @@ def measure_engine(engine: CudaEngine, frames: int, repeats: int, seed: int) -> 
     for count in range(1, frames):
         engine.embed_frame(rng.integers(0, 256, shape, np.uint8))
         engine.prefill(view_of(count))
-    times: dict[str, list[float]] = {"vision_ms": [], "prefill_ms": [], "decode_step_ms": [], "chunk_ms": []}
-    view = view_of(frames)
+    drafts = ("none", "held", "wrong") if engine.sizes.draft_tokens else ("none",)
+    times: dict[str, dict[str, list[float]]] = {draft: {name: [] for name in TIMES} for draft in drafts}
+    view, tokens = view_of(frames), ()
     for repeat in range(WARM_UP_CHUNKS + repeats):
         pixels = rng.integers(0, 256, shape, np.uint8)
-        begin = time.perf_counter()
-        vision_ms = engine.embed_frame(pixels).vision_ms
-        embedded = time.perf_counter()
-        prefill_ms = engine.prefill(view)
-        decoded = engine.decode(view, 8, lambda _: False)
-        end = time.perf_counter()
-        if repeat < WARM_UP_CHUNKS:
-            continue
-        times["vision_ms"].append(vision_ms)
-        times["prefill_ms"].append(prefill_ms)
-        times["decode_step_ms"].extend(decoded.step_ms)
-        times["chunk_ms"].append((end - embedded) * 1e3)
-        times.setdefault("frame_to_action_ms", []).append((end - begin) * 1e3)
+        for name in drafts:
+            draft = {"none": (), "held": tokens, "wrong": _all_wrong(engine, tokens)}[name]
+            begin = time.perf_counter()
+            vision_ms = engine.embed_frame(pixels).vision_ms
+            embedded = time.perf_counter()
+            prefill_ms = engine.prefill(view, draft)
+            decoded = engine.decode(view, 8, lambda _: False)
+            end = time.perf_counter()
+            if draft and decoded.tokens != tokens:
+                raise AssertionError(f"{decoded.tokens} with a draft, {tokens} without")
+            tokens = decoded.tokens
+            if repeat < WARM_UP_CHUNKS:
+                continue
+            into = times[name]
+            into["vision_ms"].append(vision_ms)
+            into["prefill_ms"].append(prefill_ms)
+            into["decode_step_ms"].extend(decoded.step_ms)
+            into["chunk_ms"].append((end - embedded) * 1e3)
+            into["frame_to_action_ms"].append((end - begin) * 1e3)
     return times
+
+
+def _all_wrong(engine: CudaEngine, tokens: tuple[int, ...]) -> tuple[int, ...]:
+    first, rows = engine.sizes.head_first, engine.sizes.head_rows
+    return tuple(first + (token - first + 1) % rows for token in tokens)
 
 
 def streaming_read(engine: CudaEngine) -> float:
@@ -131,7 +154,11 @@ def run_engine(config: VlaConfig, frames: int, repeats: int) -> list[Row]:
     print(f"{config.engine.weights}: start-up {start_s:.2f} s on {engine.sizes.device.name}")
     times = measure_engine(engine, frames, repeats, config.model.seed)
     slots = engine.sizes.page_slots + frames * engine.sizes.frame_tokens
-    row = chunk_row("vla_edge_ros", config.engine.weights, config.action.head, slots, times)
+    rows = [
+        chunk_row("vla_edge_ros", config.engine.weights, config.action.head, draft, slots, measured)
+        for draft, measured in times.items()
+    ]
+    row = rows[0]
     read, need = streaming_read(engine), pass_bytes(engine, slots)
     step_ms = row["decode_step_ms"]["median"]
     row["streaming_read_tb_s"] = read / 1e12
@@ -142,7 +169,7 @@ def run_engine(config: VlaConfig, frames: int, repeats: int) -> list[Row]:
     kernels = kernel_rows(engine, slots, read)
     print_table(kernels)
     engine.close()
-    return [row]
+    return rows
 
 
 def flat(row: Row) -> Row:
@@ -184,7 +211,9 @@ def main(arguments: list[str] | None = None) -> None:
         def peers() -> list[Row]:
             measured = run_peers(config, past, chosen.repeats)
             slots = past + config.frame.tokens
-            return [chunk_row(name, "bf16", config.action.head, slots, times) for name, times in measured]
+            return [
+                chunk_row(name, "bf16", config.action.head, "none", slots, times) for name, times in measured
+            ]
 
         runs.append(peers)
     rows = []

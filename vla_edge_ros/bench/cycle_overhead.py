@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class NoEngine:
     def embed_frame(self, pixels: np.ndarray) -> Vision:
         return self._vision
 
-    def prefill(self, view: CacheView) -> float:
+    def prefill(self, view: CacheView, draft: Sequence[int] = ()) -> float:
         return STEP_MS
 
     def decode(self, view: CacheView, count: int, should_stop) -> Decoded:

@@ -33,7 +33,7 @@ def kernel_rows(engine: CudaEngine, slots: int, streaming_read: float) -> list[d
         "down": size.down,
     }
     rows = []
-    for name in ("decode", "prefill"):
+    for name in engine.passes:
         for family, launch in _families(engine, name).items():
 
             def all_layers(launch: Callable[[int], None] = launch) -> None:
@@ -57,7 +57,7 @@ def kernel_rows(engine: CudaEngine, slots: int, streaming_read: float) -> list[d
 
 
 def _families(engine: CudaEngine, name: str) -> dict[str, Callable[[int], None]]:
-    run, stream, variant = engine.passes[name], engine.stream.ptr, getattr(engine.sizes, name)
+    run, stream, variant = engine.passes[name], engine.stream.ptr, engine.sizes.passes[name]
     memory = engine.buffers
     a, b = memory[f"{name}_residual_a"], memory[f"{name}_residual_b"]
     into_layer = run.residual(a, "down_partials", variant.down.parts)

@@ -22,7 +22,10 @@ _LAYERS = ("qkv", "output", "gate_up", "down")
 
 
 def memory_rows(device: Device = ORIN) -> list[dict[str, Any]]:
-    """Megabytes (2^20) of Qwen2.5-Coder-1.5B, default cache; ``step_mb``: weights a decode step reads."""
+    """Of Qwen2.5-Coder-1.5B with the default cache; MB = 2^20 bytes.
+
+    ``total_gb``: the most that is held, at start-up; ``step_mb``: weights that a decode step reads.
+    """
     rows = []
     for weights in FORMATS:
         for head in ("action", "full_vocabulary"):
@@ -38,8 +41,7 @@ def memory_rows(device: Device = ORIN) -> list[dict[str, Any]]:
                     "layers_mb": round(layers / MB),
                     "embedding_mb": round(kept["embedding"] / MB),
                     "kv_cache_mb": round(scratch["kv_cache"] / MB),
-                    "total_mb": round(whole / MB),
-                    "while_loading_mb": round((whole + PIECE_BYTES) / MB),
+                    "total_gb": round((whole + PIECE_BYTES) / MB / 1024, 1),
                     "step_mb": round((layers + (kept["head"] or kept["embedding"])) / MB),
                 }
             )

@@ -32,7 +32,10 @@ class Vision:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """``tokens``: the action tokens, the prefill's first; fewer than asked for where ``stopped``."""
+    """``tokens``: the action tokens, the prefill's first; fewer than asked for where ``stopped``.
+
+    ``step_ms``: one entry for each pass behind the prefill; drafts that hold make them fewer than the tokens.
+    """
 
     tokens: tuple[int, ...]
     step_ms: tuple[float, ...]
@@ -43,7 +46,7 @@ class Engine(Protocol):
     """A decoder with a paged KV cache, driven a chunk at a time.
 
     One chunk is ``embed_frame``, ``prefill``, ``decode`` with the same view. The prefill's last row gives
-    the first action token, so ``decode(view, n, ...)`` runs ``n - 1`` steps.
+    the first action token, so ``decode(view, n, ...)`` runs ``n - 1`` steps, or fewer where a draft holds.
     """
 
     name: str
@@ -60,14 +63,18 @@ class Engine(Protocol):
         """Patch-embed ``pixels`` ``[height, width, 3]`` into this chunk's vision tokens."""
         ...
 
-    def prefill(self, view: CacheView) -> float:
-        """Run all layers over the vision tokens, store K/V in ``view.frame_page``; return ms."""
+    def prefill(self, view: CacheView, draft: Sequence[int] = ()) -> float:
+        """Run all layers over the vision tokens, store K/V in ``view.frame_page``; return ms.
+
+        ``draft``: a guess at the action's token ids, which an engine may check in the same pass. It changes
+        the time that a chunk takes and never its tokens.
+        """
         ...
 
     def decode(
         self, view: CacheView, count: int, should_stop: Callable[[tuple[float, ...]], bool]
     ) -> Decoded:
-        """Produce ``count`` action tokens; before each step ``should_stop(step_ms so far)`` is asked."""
+        """Produce ``count`` action tokens; before each pass ``should_stop(step_ms so far)`` is asked."""
         ...
 
     def memory(self) -> MemoryReport:

@@ -77,7 +77,8 @@ class NumpyEngine:
         embedding = self._vision.mean(axis=0)
         return Vision(embedding, _ms_since(start_ns))
 
-    def prefill(self, view: CacheView) -> float:
+    def prefill(self, view: CacheView, draft: Sequence[int] = ()) -> float:
+        """``draft`` is not used: here a pass over several tokens costs as much as one over each."""
         self._require_loaded()
         tokens = self._config.frame.tokens
         if self._vision is None:

@@ -77,6 +77,8 @@ class ControlLoop:
         self._used_sequence = 0
         self._pinned_prompt = prompt  # in the cache since warm-up
         self._next_prompt: Prompt | None = None
+        # A scene changes little in one period, so the last action's tokens are the guess at the next ones.
+        self._last_tokens: tuple[int, ...] = ()
         self._scheduled_ns = 0
         self._progress = ChunkTimes(0)
 
@@ -161,6 +163,7 @@ class ControlLoop:
             self._admission.learn(self._progress)
             return self._fall_back(replace(record, outcome=Outcome.ABORTED, times=self._progress))
         self._used_sequence = frame.sequence
+        self._last_tokens = tokens
         self._admission.learn(self._progress)
         record = replace(record, times=self._progress, tokens=tokens, evicted_sequence=evicted)
         return self._answers.act(
@@ -168,7 +171,7 @@ class ControlLoop:
         )
 
     def _compute(self, frame: Frame, chunk: Chunk) -> tuple[tuple[int, ...], NDArray[np.float32] | None]:
-        """Vision, prefill, decode, with a look at the clock before each."""
+        """Vision, prefill, decode steps, with a look at the clock before each."""
         slots = chunk.view.slots_in_use
         self._check_time()
         vision = self._engine.embed_frame(frame.pixels)
@@ -177,9 +180,8 @@ class ControlLoop:
         descriptor = self._describe(frame.pixels, vision.embedding)
         self._progress = ChunkTimes(slots, vision.vision_ms)
         self._check_time()
-        prefill_ms = self._engine.prefill(chunk.view)
+        prefill_ms = self._engine.prefill(chunk.view, self._last_tokens)
         self._progress = ChunkTimes(slots, vision.vision_ms, prefill_ms)
-        self._check_time()
         decoded = self._engine.decode(chunk.view, self._config.action.tokens, self._must_stop)
         self._progress = ChunkTimes(
             slots, vision.vision_ms, prefill_ms, decoded.step_ms, completed=not decoded.stopped

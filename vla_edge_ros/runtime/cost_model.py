@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil
 from statistics import fmean, median
 
 from vla_edge_ros.runtime.probing import is_usable
@@ -50,13 +51,11 @@ class Forecast:
         return self.vision_ms + self.prefill_ms + self.steps * self.step_ms + self.between_ms
 
     def rest_ms(self, so_far: ChunkTimes) -> float:
-        """The stages that have not run yet."""
-        rest = max(0, self.steps - len(so_far.decode_ms)) * self.step_ms
-        if so_far.prefill_ms == 0:
-            rest += self.prefill_ms
-            if so_far.vision_ms == 0:
-                rest += self.vision_ms
-        return rest
+        """The stages that have not run yet; after the prefill at least the step that is asked for."""
+        if so_far.prefill_ms > 0:
+            return max(1, self.steps - len(so_far.decode_ms)) * self.step_ms
+        rest = self.prefill_ms + self.steps * self.step_ms
+        return rest if so_far.vision_ms > 0 else rest + self.vision_ms
 
     def next_ms(self, so_far: ChunkTimes) -> float:
         """The stage that runs next."""
@@ -113,17 +112,21 @@ class CostModel:
         self._lines: dict[str, CostLine] = {}
         self._ratios: dict[str, deque[float]] = {}
         self._chunk_ratios: deque[float] = deque(maxlen=SPREAD_SAMPLES)
-        self._steps: deque[int] = deque(maxlen=LEVEL_SAMPLES)
+        self._steps: deque[int] = deque(maxlen=SPREAD_SAMPLES)
         self._overheads_ms: deque[float] = deque([0.0] * LEVEL_SAMPLES, maxlen=LEVEL_SAMPLES)
 
     @property
     def is_ready(self) -> bool:
         return bool(self._lines)
 
-    @property
-    def steps(self) -> int:
-        """Decode steps to plan for: the most that a recent whole chunk took (a draft may save some)."""
-        return max(self._steps, default=0)
+    def steps(self, quantile: float = 0.5) -> int:
+        """Decode steps to plan for: this quantile of the recent whole chunks'.
+
+        Without drafts all take the same number. A draft saves some, few where the scene moves: a chunk that
+        needs more than were planned for is looked at again before each of them.
+        """
+        counts = sorted(self._steps)
+        return counts[ceil(quantile * (len(counts) - 1))] if counts else 0
 
     @property
     def overhead_ms(self) -> float:
@@ -149,13 +152,13 @@ class CostModel:
 
     def forecast(self, slots: int, quantile: float = 0.5) -> Forecast:
         """A chunk's stages at the present level, planned at this quantile of the recent costs."""
-        between_ms = self.overhead_ms
+        between_ms, steps = self.overhead_ms, self.steps(quantile)
         if quantile > 0.5:
-            between_ms += self._profile_ms(slots) * self._spread(quantile)
-        return Forecast(*(self._stage_ms(stage, slots) for stage in STAGES), self.steps, between_ms)
+            between_ms += self._profile_ms(slots, steps) * self._spread(quantile)
+        return Forecast(*(self._stage_ms(stage, slots) for stage in STAGES), steps, between_ms)
 
-    def _profile_ms(self, slots: int) -> float:
-        counts = {"vision": 1, "prefill": 1, "decode": self.steps}
+    def _profile_ms(self, slots: int, steps: int) -> float:
+        counts = {"vision": 1, "prefill": 1, "decode": steps}
         return sum(counts[stage] * line.at(slots) for stage, line in self._lines.items())
 
     def _spread(self, quantile: float) -> float:

@@ -60,11 +60,12 @@ class EmaAdmission:
         if self._prefill_ms is None or self._probes.running:
             guess_ms = self._decode_ms or so_far.prefill_ms
             return probe_must_stop(self._limit_ms, elapsed_ms, so_far, self._steps, guess_ms)
-        rest_ms = max(0, self._steps - len(so_far.decode_ms)) * self._decode_ms
         if so_far.prefill_ms == 0:
-            rest_ms += max(0.0, self._prefill_ms - so_far.vision_ms)
+            rest_ms = self._steps * self._decode_ms + max(0.0, self._prefill_ms - so_far.vision_ms)
             slow_down = 1.0
         else:
+            # At least the step that is asked for: a draft may have saved some in the chunk before.
+            rest_ms = max(1, self._steps - len(so_far.decode_ms)) * self._decode_ms
             expected_ms = self._prefill_ms + len(so_far.decode_ms) * self._decode_ms
             slow_down = so_far.total_ms / expected_ms
         return not elapsed_ms + rest_ms * max(1.0, slow_down) <= self._limit_ms

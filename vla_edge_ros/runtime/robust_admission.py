@@ -69,7 +69,7 @@ class RobustAdmission:
         slow_down = max(1.0, self._forecast.slow_down(so_far))
         if not self.model.is_ready or self._probes.running:
             guess_ms = self.model.calibrated_step_ms(so_far.slots_in_use) * slow_down
-            return probe_must_stop(self._limit_ms, elapsed_ms, so_far, self.model.steps, guess_ms)
+            return probe_must_stop(self._limit_ms, elapsed_ms, so_far, self.model.steps(), guess_ms)
         rest_ms = self._forecast.rest_ms(so_far)
         asked_again_ms = rest_ms - self._forecast.next_ms(so_far)
         rest_ms = (rest_ms - PACE_ERROR * max(0.0, asked_again_ms)) * slow_down

@@ -57,10 +57,11 @@ def set_buffer(engine, name, values):
 
 
 def set_state(engine, pass_name, pages, fills, tokens, first_slot):
-    from vla_edge_ros.engines.cuda.chunk_state import state_dtype, write_state
+    from vla_edge_ros.engines.cuda.chunk_state import LiveRows, state_dtype, write_state
 
     state = np.zeros(1, state_dtype(engine.sizes.pages))
-    write_state(state, pages, fills, tokens, first_slot, engine.sizes.page_slots)
+    kind = "action" if pass_name == "decode" else "frame"
+    write_state(state, pages, fills, engine.sizes.page_slots, **{kind: LiveRows(tokens, first_slot)})
     set_buffer(engine, f"{pass_name}_state", state.view(np.int32))
 
 
@@ -70,7 +71,7 @@ def live_tokens(engine, pass_name):
 
 def set_residual(engine, run, pass_name, rng, stream, partials):
     """Random residual and partial sums; returns the Residual argument and the sum, in the kernel's order."""
-    variant = getattr(engine.sizes, pass_name)
+    variant = engine.sizes.passes[pass_name]
     shape = (variant.tokens, engine.sizes.decoder.hidden_size)
     parts = (variant.output if partials == "output_partials" else variant.down).parts
     total, split = normal(rng, *shape), normal(rng, parts, *shape)
@@ -118,7 +119,7 @@ def test_qkv_projection_writes_queries_and_the_page(
         product = ops.linear(operand, weights.tensor(f"{at}self_attn.{name}_proj.weight"), bias)
         return product.reshape(tokens, -1, decoder.head_dim)
 
-    query_shape = (getattr(engine.sizes, pass_name).tokens, decoder.num_attention_heads, decoder.head_dim)
+    query_shape = (engine.sizes.passes[pass_name].tokens, decoder.num_attention_heads, decoder.head_dim)
     queries = engine.buffers.array(f"{pass_name}_queries", np.float32, query_shape).get()[:tokens]
     assert relative_error(queries, project("q")) < FLOAT32_ERROR
     slots = slice(first_slot, first_slot + tokens)
@@ -169,7 +170,7 @@ def attention_case(engine, case, pass_name, rng, view):
 def test_attention_and_output_projection_over_gapped_pages(
     engine, case, weights, run, pass_name, inspect, rng, gapped_view
 ):
-    variant = getattr(engine.sizes, pass_name)
+    variant = engine.sizes.passes[pass_name]
     state, query, keys, values, attended = attention_case(engine, case, pass_name, rng, gapped_view)
     set_state(engine, pass_name, *state)
     inspect.write_kv(engine, 0, keys, values)
@@ -183,7 +184,7 @@ def test_attention_and_output_projection_over_gapped_pages(
 
     tokens = len(query)
     if pass_name == "prefill":
-        got = inspect.read_operand(engine, "prefill_operand", variant.tokens, case.decoder.q_size)[:tokens]
+        got = inspect.read_operand(engine, "prefill_operand", variant.rows, case.decoder.q_size)[:tokens]
         assert relative_error(got, attended) < 2 * BFLOAT16_ERROR  # of the queries
     shape = (variant.output.parts, variant.tokens, case.decoder.hidden_size)
     output = engine.buffers.array(f"{pass_name}_output_partials", np.float32, shape).get().sum(0)[:tokens]
@@ -203,8 +204,8 @@ def test_gate_up_swiglu(engine, case, weights, run, pass_name, inspect, rng):
     expected = ops.swiglu(
         *(ops.linear(operand, weights.tensor(f"{at}mlp.{name}_proj.weight")) for name in ("gate", "up"))
     )
-    variant = getattr(engine.sizes, pass_name)
-    got = inspect.read_operand(engine, f"{pass_name}_activated", variant.tokens, engine.sizes.intermediate)
+    variant = engine.sizes.passes[pass_name]
+    got = inspect.read_operand(engine, f"{pass_name}_activated", variant.rows, engine.sizes.intermediate)
     inner = decoder.intermediate_size
     assert (
         relative_error(got[:tokens, :inner], ACTIVATED_SCALE[pass_name] * expected[:tokens]) < FLOAT16_ERROR
@@ -213,11 +214,11 @@ def test_gate_up_swiglu(engine, case, weights, run, pass_name, inspect, rng):
 
 
 def test_down_projection(engine, case, weights, run, pass_name, inspect, rng):
-    variant, tokens = getattr(engine.sizes, pass_name), live_tokens(engine, pass_name)
+    variant, tokens = engine.sizes.passes[pass_name], live_tokens(engine, pass_name)
     activated = normal(rng, variant.tokens, engine.sizes.intermediate)
     if pass_name == "prefill":
         activated = activated.astype(np.float16)
-    inspect.write_operand(engine, f"{pass_name}_activated", activated)
+    inspect.write_operand(engine, f"{pass_name}_activated", variant.rows, activated)
 
     run.launch_down(engine.stream.ptr, 0)
     synchronize()

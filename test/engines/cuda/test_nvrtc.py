@@ -62,6 +62,10 @@ def no_compiler(*_):
     raise AssertionError("compiled again")
 
 
+def every_source(sizes):
+    return [*loading_sources(), *(source for name in sizes.passes for source in pass_sources(sizes, name))]
+
+
 @pytest.mark.parametrize("weights", FORMATS)
 @pytest.mark.parametrize("architecture", CHIPS)
 def test_all_kernels_compile_at_full_size_and_a_second_start_compiles_nothing(
@@ -69,11 +73,8 @@ def test_all_kernels_compile_at_full_size_and_a_second_start_compiles_nothing(
 ):
     config = VlaConfig(engine=EngineConfig(weights=weights))
     sizes = plan(QWEN2_5_CODER_1_5B, config, Device("chip", architecture, *CHIPS[architecture]))
-    sources = [
-        *loading_sources(),
-        *pass_sources(sizes, sizes.decode),
-        *pass_sources(sizes, sizes.prefill),
-    ]
+    sources = every_source(sizes)
+    assert set(sizes.passes) == {"decode", "prefill", "drafted", "verify"}
     first = [nvrtc.compile_kernels(file, architecture, macros) for file, _, macros in sources]
     assert all(code.startswith(b"\x7fELF") for code in first)
     monkeypatch.setattr(nvrtc, "_compile", no_compiler)
@@ -84,14 +85,15 @@ def test_all_kernels_compile_at_full_size_and_a_second_start_compiles_nothing(
 def test_all_kernels_compile_at_odd_sizes(weights):
     config = replace(ODD_CONFIG, engine=EngineConfig(weights=weights))
     sizes = plan(ODD, config, Device("chip", 87, *CHIPS[87]))
-    for file, _, macros in (*pass_sources(sizes, sizes.decode), *pass_sources(sizes, sizes.prefill)):
+    for file, _, macros in every_source(sizes):
         assert nvrtc.compile_kernels(file, 87, macros)
 
 
 def test_every_kernel_file_is_compiled_by_some_pass():
     sizes = plan(QWEN2_5_CODER_1_5B, VlaConfig(), Device("chip", 90, *CHIPS[90]))
-    sources = (*loading_sources(), *pass_sources(sizes, sizes.decode), *pass_sources(sizes, sizes.prefill))
-    assert {file for file, _, _ in sources} == {name for name in nvrtc.kernel_text() if name.endswith(".cu")}
+    assert {file for file, _, _ in every_source(sizes)} == {
+        name for name in nvrtc.kernel_text() if name.endswith(".cu")
+    }
 
 
 @pytest.mark.parametrize(

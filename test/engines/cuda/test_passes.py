@@ -64,18 +64,20 @@ def recorded(request, config):
     sizes = plan(QWEN2_5_CODER_1_5B, config, request.param)
     memory = Addresses({**weight_needs(sizes), **scratch_needs(sizes)})
     calls = []
-    kernels = {name: RecordedKernel(name, calls) for name in SIGNATURES}
+    every = {name: RecordedKernel(name, calls) for name in SIGNATURES}
+    kernels = dict.fromkeys(sizes.passes, every)
     return sizes, memory, kernels, calls
 
 
-@pytest.mark.parametrize(("name", "a_layer"), [("decode", 5), ("prefill", 8)])
-def test_a_pass_is_five_kernels_a_layer_or_eight_with_the_norms(recorded, name, a_layer):
+@pytest.mark.parametrize(
+    ("name", "a_layer", "head"), [("decode", 5, 2), ("prefill", 8, 2), ("drafted", 8, 3), ("verify", 8, 3)]
+)
+def test_a_pass_is_five_kernels_a_layer_or_eight_with_the_norms(recorded, name, a_layer, head):
     sizes, memory, kernels, calls = recorded
-    variant = getattr(sizes, name)
 
-    Pass(name, sizes, variant, kernels, kernels, memory, 1, 1).launch(1, memory["next_token"])
+    Pass(name, sizes, kernels, memory, 1, 1).launch(1, memory["next_token"])
 
-    assert len(calls) == a_layer * sizes.decoder.num_hidden_layers + 2
+    assert len(calls) == a_layer * sizes.decoder.num_hidden_layers + head
     for kernel, grid, threads, shared_bytes, _ in calls:
         assert min(grid) >= 1 and threads % 32 == 0 and threads <= 1024, kernel
         assert shared_bytes <= sizes.device.shared_bytes, kernel
@@ -84,7 +86,7 @@ def test_a_pass_is_five_kernels_a_layer_or_eight_with_the_norms(recorded, name, 
 def test_a_residual_is_never_read_and_written_in_one_launch(recorded):
     """Every block of a decode step sums the residual while block 0 writes the sum."""
     sizes, memory, kernels, calls = recorded
-    Pass("decode", sizes, sizes.decode, kernels, kernels, memory, 1, 1).launch(1, memory["next_token"])
+    Pass("decode", sizes, kernels, memory, 1, 1).launch(1, memory["next_token"])
     for kernel, *_, values in calls:
         read = [value.stream for value in values if isinstance(value, Residual)]
         assert not set(read) & {value for value in values if isinstance(value, int)}, kernel
@@ -92,7 +94,7 @@ def test_a_residual_is_never_read_and_written_in_one_launch(recorded):
 
 def test_embedding_a_frame_is_three_kernels(recorded):
     sizes, memory, kernels, calls = recorded
-    launch_embed_frame(1, sizes, kernels, memory, 1)
+    launch_embed_frame(1, sizes, kernels["prefill"], memory, 1)
     assert [call[0] for call in calls] == ["patch_operand", "patch_projection", "pool_tokens"]
 
 
@@ -129,7 +131,7 @@ def test_random_weights_cover_each_tensor_once(recorded, monkeypatch):
         ptr = 1 << 30
 
     memory.take = lambda name, size: Piece
-    loader = WeightLoader(memory, kernels, RandomWeights(sizes.decoder, 0), 1)
+    loader = WeightLoader(memory, kernels["decode"], RandomWeights(sizes.decoder, 0), 1)
     for target in targets(sizes):
         loader._load(target)
     rows = defaultdict(int)

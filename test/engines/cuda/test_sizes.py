@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vla_edge_ros.config import CacheConfig, EngineConfig, FrameConfig, VlaConfig
-from vla_edge_ros.engines.cuda.projection import GEMM_WARPS, MOST_RING_BYTES, TILE_K, plan_projection
+from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, FrameConfig, VlaConfig
+from vla_edge_ros.engines.cuda.projection import GEMM_WARPS, MOST_RING_BYTES, TILE_K, plan_projections
 from vla_edge_ros.engines.cuda.sizes import Device, plan
+from vla_edge_ros.engines.cuda.token_rows import TokenRows
 from vla_edge_ros.engines.cuda.weight_format import FORMATS, TILE_ROWS
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B, TINY, DecoderConfig
@@ -92,7 +93,7 @@ def test_every_accepted_size_fits_every_chip_in_every_format(decoder, device, fr
         engine=EngineConfig(weights=weights),
     )
     sizes = plan(decoder, config, device)
-    for variant in (sizes.decode, sizes.prefill):
+    for variant in sizes.passes.values():
         for cut in (variant.qkv, variant.output, variant.gate_up, variant.down, variant.head, variant.patch):
             assert cut.shared_bytes <= device.shared_bytes
             assert cut.blocks >= 1 and cut.stages >= 1 and 1 <= cut.stage_tiles <= 6
@@ -104,13 +105,43 @@ def test_every_accepted_size_fits_every_chip_in_every_format(decoder, device, fr
         assert attention.splits <= 32
         rows = variant.tokens * decoder.group_size
         assert attention.row_warps * attention.row_groups * TILE_ROWS >= rows
+    # What gives an action token the same bits in each of them.
+    decode = sizes.decode
+    for name in ("drafted", "verify", "prefill"):
+        variant = sizes.passes[name]
+        assert variant.attention.key_warps == decode.attention.key_warps
+        assert variant.attention.action_splits == decode.attention.action_splits
+        for family in ("qkv", "output", "gate_up", "down", "head"):
+            cut, step = getattr(variant, family), getattr(decode, family)
+            assert (cut.parts, cut.stage_tiles) == (step.parts, step.stage_tiles)
+    assert sizes.passes["drafted"].attention.frame_splits == sizes.prefill.attention.frame_splits
+
+
+@pytest.mark.parametrize(
+    ("names", "draft", "room"),
+    [
+        (8, "last_action", 8),
+        (9, "last_action", 16),
+        (1, "last_action", 0),
+        (8, "none", 0),
+        (40, "last_action", 0),
+    ],
+)
+def test_drafts_need_room_for_every_token_of_an_action(names, draft, room):
+    action = ActionConfig(
+        names=tuple(f"joint {i}" for i in range(names)), low=(-1.0,) * names, high=(1.0,) * names, held=()
+    )
+    cache = CacheConfig(capacity_slots=4096, page_slots=64)
+    config = VlaConfig(action=action, cache=cache, engine=EngineConfig(draft=draft))
+    assert plan(QWEN2_5_CODER_1_5B, config, H200).draft_tokens == room
 
 
 @given(st.integers(1, 64), st.integers(1, 2000), st.integers(4, 1200), st.sampled_from(DEVICES))
 def test_no_cut_is_much_worse_than_the_best_possible(token_tiles, row_tiles, k_tiles, device):
     """The busiest block reads at most twice its fair share, where there is enough to share out."""
-    cut = plan_projection(
-        1, row_tiles, k_tiles, 8, device.multiprocessors, device.shared_bytes, device.shared_bytes_sm
+    step = TokenRows(0, 1)
+    (cut,) = plan_projections(
+        [step], row_tiles, k_tiles, 8, device.multiprocessors, device.shared_bytes, device.shared_bytes_sm
     )
     busiest = -(-row_tiles // cut.blocks) * -(-k_tiles // cut.parts)
     fair = row_tiles * k_tiles / device.multiprocessors

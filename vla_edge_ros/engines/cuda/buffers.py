@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from vla_edge_ros.engines.cuda.chunk_state import state_dtype
+from vla_edge_ros.engines.cuda.projection import TILE_K
 from vla_edge_ros.engines.cuda.sizes import PassSizes, Sizes
 
 CANDIDATE_BYTES = 8
@@ -33,12 +34,18 @@ def scratch_needs(sizes: Sizes) -> dict[str, int]:
         "pixels": sizes.frame[0] * sizes.frame[1] * 3,
         "token_ids": sizes.prefill.tokens * 4,
         "patches": sizes.prefill.tokens * sizes.patch_values * 2,
-        "tokens_in": sizes.prefill.tokens * decoder.hidden_size * 4,
-        "decode_state": state,
-        "prefill_state": state,
+        # The drafts' rows lie behind the frame's, where a pass over both finds them.
+        "tokens_in": (sizes.prefill.tokens + sizes.draft_tokens) * decoder.hidden_size * 4,
     }
-    for name, variant in (("decode", sizes.decode), ("prefill", sizes.prefill)):
+    for name, variant in sizes.passes.items():
+        needs[f"{name}_state"] = state
         needs.update({f"{name}_{part}": size for part, size in _pass_needs(sizes, variant).items()})
+    if sizes.draft_tokens:
+        rows = sizes.draft_tokens
+        needs["draft_ids"] = rows * 4
+        needs["draft_status"] = rows * 4
+        needs["draft_logits"] = rows * sizes.head_rows * 4
+        needs["draft_candidates"] = rows * sizes.passes["verify"].head.blocks * CANDIDATE_BYTES
     return needs
 
 
@@ -54,6 +61,6 @@ def _pass_needs(sizes: Sizes, variant: PassSizes) -> dict[str, int]:
         "queries": tokens * decoder.q_size * 4,
         "attended": query_rows * decoder.head_dim * 4,
         "softmax": query_rows * 8,
-        "activated": max(tokens, 2) * sizes.intermediate * 2,  # one token has its rest beside it
-        "operand": tokens * max(decoder.hidden_size, decoder.q_size) * 2,
+        "activated": sizes.intermediate // TILE_K * variant.rows.operand_bytes,
+        "operand": max(decoder.hidden_size, decoder.q_size) // TILE_K * variant.rows.operand_bytes,
     }

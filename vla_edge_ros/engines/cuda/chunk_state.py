@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,26 +12,39 @@ from numpy.typing import NDArray
 from vla_edge_ros.errors import EngineError
 
 
+class LiveRows(NamedTuple):
+    """``count`` tokens of a pass that go to the slots from ``first`` on."""
+
+    count: int
+    first: int = 0
+
+
+NO_ROWS = LiveRows(0)
+
+
 def state_dtype(pages: int) -> np.dtype:
     """The struct's layout; all members are int32."""
-    scalars = [(name, np.int32) for name in ("pages", "tokens", "first_slot", "step")]
-    return np.dtype([*scalars, *((name, np.int32, (pages,)) for name in ("page", "fill", "base"))])
+    rows = np.dtype([("count", np.int32), ("first", np.int32)])
+    lists = ((name, np.int32, (pages,)) for name in ("page", "fill", "base"))
+    return np.dtype([("pages", np.int32), ("frame", rows), ("action", rows), ("step", np.int32), *lists])
 
 
 def write_state(
     state: NDArray,
     pages: Sequence[int] | NDArray[np.int32],
     fills: Sequence[int] | NDArray[np.int32],
-    tokens: int,
-    first_slot: int,
     page_slots: int,
+    frame: LiveRows = NO_ROWS,
+    action: LiveRows = NO_ROWS,
 ) -> None:
-    """Fill ``state`` ``[1]`` for a pass that writes ``tokens`` rows of the last page from ``first_slot`` on.
+    """Fill ``state`` ``[1]`` for a pass over the live rows of ``frame``, of ``action``, or of both.
 
-    ``fills`` counts those rows. A page's base rank is the sum of the fills before it.
+    They are written to the last page, or to the last two, the frame's first. ``fills`` counts them. A page's
+    base rank is the sum of the fills before it.
     """
     pages, fills = np.asarray(pages, np.int32), np.asarray(fills, np.int32)
     capacity = state["page"].shape[-1]
+    written = [rows for rows in (frame, action) if rows.count > 0]
     if not 0 < len(pages) <= capacity or pages.shape != fills.shape:
         raise EngineError(
             f"expected 1 to {capacity} pages with a fill each, got {len(pages)} pages, {len(fills)} fills"
@@ -39,12 +53,14 @@ def write_state(
         raise EngineError(f"expected distinct pages below {capacity}, got {pages.tolist()}")
     if fills.min() < 1 or fills.max() > page_slots:
         raise EngineError(f"expected fills of 1 to {page_slots}, got {fills.tolist()}")
-    if first_slot + tokens != fills[-1]:
+    ends = [rows.first + rows.count for rows in written]
+    if not ends or fills[-len(ends) :].tolist() != ends:
         raise EngineError(
-            f"expected the last page filled to slot {first_slot + tokens} by this pass, got {int(fills[-1])}"
+            f"expected the last pages filled to slots {ends} by this pass, got {fills[-len(ends) :].tolist()}"
         )
     count = len(pages)
-    state["pages"], state["tokens"], state["first_slot"], state["step"] = count, tokens, first_slot, 0
+    state["pages"], state["step"] = count, 0
+    state["frame"], state["action"] = tuple(frame), tuple(action)
     state["page"][0, :count] = pages
     state["fill"][0, :count] = fills
     state["base"][0, :count] = np.cumsum(fills) - fills

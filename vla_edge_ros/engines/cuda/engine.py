@@ -18,13 +18,20 @@ from numpy.typing import NDArray
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Decoded, Vision
 from vla_edge_ros.engines.cuda.buffers import scratch_needs
-from vla_edge_ros.engines.cuda.chunk_state import state_dtype, write_state
+from vla_edge_ros.engines.cuda.chunk_state import LiveRows, state_dtype, write_state
 from vla_edge_ros.engines.cuda.device import current_device
+from vla_edge_ros.engines.cuda.drafts import accept, rest_of
 from vla_edge_ros.engines.cuda.graphs import TimedGraph, copy_to_device
 from vla_edge_ros.engines.cuda.kernels import load_kernels, loading_sources, pass_sources
 from vla_edge_ros.engines.cuda.memory import MB, DeviceMemory, PeakSampler, pinned_array
 from vla_edge_ros.engines.cuda.packed_weights import PIECE_BYTES, WeightLoader, weight_needs
-from vla_edge_ros.engines.cuda.passes import NORM_THREADS, Pass, launch_embed_frame
+from vla_edge_ros.engines.cuda.passes import (
+    NORM_THREADS,
+    Pass,
+    draft_rows,
+    launch_embed_drafts,
+    launch_embed_frame,
+)
 from vla_edge_ros.engines.cuda.sizes import plan
 from vla_edge_ros.engines.numpy_ops import rope_angles
 from vla_edge_ros.errors import EngineError
@@ -73,11 +80,9 @@ class CudaEngine:
 
     def _compile(self) -> None:
         sizes, device = self.sizes, self.sizes.device
-        self.kernels = {
-            "loading": load_kernels(loading_sources(), device, overlap=False),
-            "decode": load_kernels(pass_sources(sizes, sizes.decode), device, device.overlaps_kernels),
-            "prefill": load_kernels(pass_sources(sizes, sizes.prefill), device, device.overlaps_kernels),
-        }
+        self.kernels = {"loading": load_kernels(loading_sources(), device, overlap=False)}
+        for name in sizes.passes:
+            self.kernels[name] = load_kernels(pass_sources(sizes, name), device, device.overlaps_kernels)
 
     def _load_weights(self) -> None:
         weights = self._weights or open_weights(self._config.model)
@@ -109,26 +114,42 @@ class CudaEngine:
         """Upload and first launch included, so that no cycle pays for them."""
         sizes, memory, stream = self.sizes, self.buffers, self.stream
         out = (self._tokens_out.ctypes.data, self._status.ctypes.data)
-        heads = self.kernels["decode"]
-        prefill = Pass("prefill", sizes, sizes.prefill, self.kernels["prefill"], heads, memory, *out)
-        decode = Pass("decode", sizes, sizes.decode, self.kernels["decode"], heads, memory, *out)
-        pooled = self._pooled.ctypes.data
+        self.passes = {name: Pass(name, sizes, self.kernels, memory, *out) for name in sizes.passes}
+        for name, rows in {"decode": "action", "prefill": "frame", "verify": "action"}.items():
+            if name in sizes.passes:
+                write_state(self._states[name], [0], [1], sizes.page_slots, **{rows: LiveRows(1)})
+        if sizes.draft_tokens:
+            one_each = (LiveRows(1), LiveRows(1))
+            write_state(self._states["drafted"], [0, 1], [1, 1], sizes.page_slots, *one_each)
+        copy_to_device(stream.ptr, memory["decode_state"], self._states["decode"])
 
         def embed() -> None:
-            launch_embed_frame(stream.ptr, sizes, self.kernels["prefill"], memory, pooled)
+            launch_embed_frame(stream.ptr, sizes, self.kernels["prefill"], memory, self._pooled.ctypes.data)
 
-        self.passes = {"prefill": prefill, "decode": decode}
-        write_state(self._prefill_state, [0], [1], 1, 0, sizes.page_slots)
-        write_state(self._decode_state, [0], [1], 1, 0, sizes.page_slots)
-        copy_to_device(stream.ptr, memory["decode_state"], self._decode_state)
+        def verify() -> None:
+            launch_embed_drafts(stream.ptr, sizes, self.kernels["prefill"], memory)
+            self.passes["verify"].launch(stream.ptr, draft_rows(sizes, memory))
+
+        def drafted() -> None:
+            launch_embed_drafts(stream.ptr, sizes, self.kernels["prefill"], memory)
+            self.passes["drafted"].launch(stream.ptr, memory["tokens_in"])
+
+        def state_of(name: str) -> tuple[int, NDArray]:
+            return memory[f"{name}_state"], self._states[name]
+
         self._embed = TimedGraph(stream, embed, (memory["pixels"], self._pixels))
+        prefill, decode = self.passes["prefill"], self.passes["decode"]
         self._prefill = TimedGraph(
-            stream,
-            lambda: prefill.launch(stream.ptr, memory["tokens_in"]),
-            (memory["prefill_state"], self._prefill_state),
+            stream, lambda: prefill.launch(stream.ptr, memory["tokens_in"]), state_of("prefill")
         )
         self._step = TimedGraph(stream, lambda: decode.launch(stream.ptr, memory["next_token"]))
-        for graph in (self._embed, self._prefill, self._step):
+        graphs = [self._embed, self._prefill, self._step]
+        if sizes.draft_tokens:
+            ids = (memory["draft_ids"], self._draft_ids)
+            self._drafted = TimedGraph(stream, drafted, state_of("drafted"), ids)
+            self._verify = TimedGraph(stream, verify, state_of("verify"), ids)
+            graphs += [self._drafted, self._verify]
+        for graph in graphs:
             graph.run()
 
     def write_prompt(self, token_ids: NDArray[np.int64], pages: Sequence[int]) -> None:
@@ -147,7 +168,8 @@ class CudaEngine:
                 part = ids[begin : min(begin + at_once, end)]
                 filled = begin - first + len(part)
                 fills = [slots] * index + [filled]
-                write_state(self._prefill_state, pages[: index + 1], fills, len(part), begin - first, slots)
+                rows = LiveRows(len(part), begin - first)
+                write_state(self._states["prefill"], pages[: index + 1], fills, slots, frame=rows)
                 self._embed_ids(part)
                 self._prefill.run()
                 self._require_finite("the prompt's forward pass")
@@ -171,7 +193,7 @@ class CudaEngine:
         self._embedded = True
         return Vision(self._pooled.copy(), vision_ms)
 
-    def prefill(self, view: CacheView) -> float:
+    def prefill(self, view: CacheView, draft: Sequence[int] = ()) -> float:
         self._require_loaded()
         if not self._embedded:
             raise EngineError("expected embed_frame before prefill")
@@ -179,9 +201,19 @@ class CudaEngine:
         tokens = self.sizes.frame_tokens
         if int(view.fills[-1]) != tokens:
             raise EngineError(f"expected a frame page of {tokens} vision tokens, got {int(view.fills[-1])}")
-        write_state(self._prefill_state, view.pages, view.fills, tokens, 0, self.sizes.page_slots)
-        prefill_ms = self._prefill.run()
+        self._draft = self._usable(draft)
+        frame, slots = LiveRows(tokens), self.sizes.page_slots
+        if self._draft:
+            rows = LiveRows(len(self._draft))
+            pages, fills = [*view.pages, view.action_page], [*view.fills, rows.count]
+            write_state(self._states["drafted"], pages, fills, slots, frame, rows)
+            self._draft_ids[: rows.count] = self._draft
+            prefill_ms = self._drafted.run()
+        else:
+            write_state(self._states["prefill"], view.pages, view.fills, slots, frame)
+            prefill_ms = self._prefill.run()
         self._require_finite("the prefill")
+        self._tokens = accept([], self._tokens_out, self._draft)
         self._view = view
         return prefill_ms
 
@@ -194,18 +226,45 @@ class CudaEngine:
         if not 0 < count <= self.sizes.page_slots + 1:
             raise EngineError(f"expected 1 to {self.sizes.page_slots + 1} action tokens, got {count}")
         self._view = None  # the steps overwrite what the prefill left for them
-        tokens, step_ms = [int(self._tokens_out[0])], []
-        if count > 1:
+        tokens, step_ms = self._tokens[:count], []
+        if not self._draft and count > 1:
             pages, fills = [*view.pages, view.action_page], [*view.fills, 1]
-            write_state(self._decode_state, pages, fills, 1, 0, self.sizes.page_slots)
-            copy_to_device(self.stream.ptr, self.buffers["decode_state"], self._decode_state)
-        for step in range(1, count):
+            write_state(self._states["decode"], pages, fills, self.sizes.page_slots, action=LiveRows(1))
+            copy_to_device(self.stream.ptr, self.buffers["decode_state"], self._states["decode"])
+        while len(tokens) < count:
             if should_stop(tuple(step_ms)):
                 return Decoded(tuple(tokens), tuple(step_ms), stopped=True)
+            if self._draft:
+                step_ms.append(self._verify_drafts(view, tokens, count))
+                continue
             step_ms.append(self._step.run())
-            self._require_finite(f"decode step {step}")
-            tokens.append(int(self._tokens_out[step]))
+            self._require_finite(f"decode step {len(tokens)}")
+            tokens.append(int(self._tokens_out[len(tokens)]))
         return Decoded(tuple(tokens), tuple(step_ms), stopped=False)
+
+    def _usable(self, draft: Sequence[int]) -> list[int]:
+        """What of ``draft`` a pass has room for; the last guess predicts one token more."""
+        room = min(self.sizes.draft_tokens - 1, self.sizes.page_slots)
+        ids = [int(token) for token in draft[: max(room, 0)]]
+        for token in ids:
+            if not 0 <= token < self.sizes.decoder.vocab_size:
+                raise EngineError(
+                    f"expected drafted tokens of 0 to {self.sizes.decoder.vocab_size - 1}, got {token}"
+                )
+        return ids
+
+    def _verify_drafts(self, view: CacheView, tokens: list[int], count: int) -> float:
+        """One pass over the last token and the drafts behind it; appends what it settles to ``tokens``."""
+        first = len(tokens) - 1  # the last token's slot: the drafts behind it were wrong, and are overwritten
+        rest = rest_of(self._draft, len(tokens), count)
+        rows = LiveRows(1 + len(rest), first)
+        pages, fills = [*view.pages, view.action_page], [*view.fills, first + rows.count]
+        write_state(self._states["verify"], pages, fills, self.sizes.page_slots, action=rows)
+        self._draft_ids[: rows.count] = [tokens[-1], *rest]
+        step_ms = self._verify.run()
+        self._require_finite(f"the pass over drafts from token {len(tokens)}")
+        tokens[:] = accept(tokens, self._tokens_out, rest)
+        return step_ms
 
     def memory(self) -> MemoryReport:
         self._require_loaded()
@@ -217,6 +276,7 @@ class CudaEngine:
         self._loaded, self._view = False, None
         self._taken.close()
         del self._embed, self._prefill, self._step, self.passes, self.kernels
+        self._drafted = self._verify = None
 
     def _require_finite(self, what: str) -> None:
         if self._status[0]:

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.engines.cuda.buffers import kv_layer_bytes
 from vla_edge_ros.engines.cuda.projection import TILE_K
-from vla_edge_ros.engines.cuda.sizes import TILE_TOKENS
+from vla_edge_ros.engines.cuda.token_rows import TILE_TOKENS, TokenRows
 from vla_edge_ros.model.bfloat16 import bfloat16_to_float32, float32_to_bfloat16
 
 if TYPE_CHECKING:
     from vla_edge_ros.engines.cuda.engine import CudaEngine
 
 Float = NDArray[np.float32]
+REST_OFFSET = 128  # elements, of token_rows.cuh
 
 
 def key_offsets(slots: int, head_dim: int) -> NDArray[np.int64]:
@@ -40,33 +41,44 @@ def value_offsets(slots: int, head_dim: int) -> NDArray[np.int64]:
     return ((slot // 16 * (head_dim // 16) + dim // 16) * 32 + lane) * 8 + reg * 2 + slot % 2
 
 
-def operand_offsets(tokens: int, k: int) -> NDArray[np.int64]:
-    """``[token, k]`` -> element in a token operand of several tokens."""
-    token, at = np.mgrid[:tokens, :k]
+def operand_offsets(rows: TokenRows, k: int) -> NDArray[np.int64]:
+    """``[token, k]`` -> element in a token operand of several tokens; an action token's rest is 128 on."""
+    token, at = np.mgrid[: rows.tokens, :k]
     lane = token % TILE_TOKENS * 4 + at % 8 // 2
-    tile = at // TILE_K * (tokens // TILE_TOKENS) + token // TILE_TOKENS
+    column = token // TILE_TOKENS
+    frame_tiles = rows.frame // TILE_TOKENS
+    column = np.where(column < frame_tiles, column, 2 * column - frame_tiles)
+    tile = at // TILE_K * rows.column_tiles + column
     return (tile * 32 + lane) * 4 + at % TILE_K // 8 * 2 + at % 2
 
 
-def read_operand(engine: CudaEngine, buffer: str, tokens: int, k: int) -> Float:
-    """``[tokens, k]``: float16 of several tokens, bfloat16 and its rest of one."""
-    if tokens == 1:
-        return bfloat16_to_float32(engine.buffers.array(buffer, np.uint16, (2, k)).get()).sum(
-            0, keepdims=True
-        )
-    values = engine.buffers.array(buffer, np.float16, (tokens * k,)).get()
-    return values[operand_offsets(tokens, k)].astype(np.float32)
+def read_operand(engine: CudaEngine, buffer: str, rows: TokenRows, k: int) -> Float:
+    """``[tokens, k]``: float16 of a frame's tokens, bfloat16 and its rest of an action's."""
+    if rows.single:
+        parts = engine.buffers.array(buffer, np.uint16, (2, k)).get()
+        return bfloat16_to_float32(parts).sum(0, keepdims=True)
+    bits = engine.buffers.array(buffer, np.uint16, (k * rows.operand_bytes // TILE_K // 2,)).get()
+    at = operand_offsets(rows, k)
+    frame = bits[at[: rows.frame]].view(np.float16).astype(np.float32)
+    action = at[rows.frame :]
+    split = bfloat16_to_float32(bits[action]) + bfloat16_to_float32(bits[action + REST_OFFSET])
+    return np.concatenate([frame, split])
 
 
-def write_operand(engine: CudaEngine, buffer: str, values: Float) -> None:
-    if len(values) == 1:
-        bits = float32_to_bfloat16(values[0])
-        rest = float32_to_bfloat16(values[0] - bfloat16_to_float32(bits))
-        engine.buffers.array(buffer, np.uint16, (2, len(bits))).set(np.stack([bits, rest]))
+def write_operand(engine: CudaEngine, buffer: str, rows: TokenRows, values: Float) -> None:
+    frame, action = values[: rows.frame], values[rows.frame :]
+    bits = float32_to_bfloat16(action)
+    rest = float32_to_bfloat16(action - bfloat16_to_float32(bits))
+    k = values.shape[1]
+    if rows.single:
+        engine.buffers.array(buffer, np.uint16, (2, k)).set(np.concatenate([bits, rest]))
         return
-    packed = np.empty(values.size, np.float16)
-    packed[operand_offsets(*values.shape)] = values
-    engine.buffers.array(buffer, np.float16, packed.shape).set(packed)
+    packed = np.empty(k * rows.operand_bytes // TILE_K // 2, np.uint16)
+    at = operand_offsets(rows, k)
+    packed[at[: rows.frame]] = frame.astype(np.float16).view(np.uint16)
+    packed[at[rows.frame :]] = bits
+    packed[at[rows.frame :] + REST_OFFSET] = rest
+    engine.buffers.array(buffer, np.uint16, packed.shape).set(packed)
 
 
 def _pages(engine: CudaEngine, layer: int, value: int) -> cupy.ndarray:
@@ -105,7 +117,7 @@ def _to_bits(values: Float) -> NDArray[np.uint16]:
 
 def residual(engine: CudaEngine, name: str, stream: str, partials: str) -> Float:
     """The residual stream with a projection's partial sums added, in order: ``[token, hidden]``."""
-    variant = getattr(engine.sizes, name)
+    variant = engine.sizes.passes[name]
     shape = (variant.tokens, engine.sizes.decoder.hidden_size)
     parts = variant.output.parts if partials == "output_partials" else variant.down.parts
     total = engine.buffers.array(f"{name}_{stream}", np.float32, shape).get()
@@ -125,5 +137,11 @@ def hidden(engine: CudaEngine, name: str) -> Float:
 
 
 def logits(engine: CudaEngine) -> Float:
-    """``[head rows]`` of the last pass."""
+    """``[head rows]`` of the last decode step, or of the last prefill without drafts."""
     return engine.buffers.array("logits", np.float32, (engine.sizes.head_rows,)).get()
+
+
+def draft_logits(engine: CudaEngine) -> Float:
+    """``[rows, head rows]`` of the last pass with drafts; behind a frame row 0 is that of its last token."""
+    shape = (engine.sizes.draft_tokens, engine.sizes.head_rows)
+    return engine.buffers.array("draft_logits", np.float32, shape).get()

@@ -10,7 +10,8 @@ from typing import Any
 from cupy.cuda.function import Module
 
 from vla_edge_ros.engines.cuda import driver, nvrtc
-from vla_edge_ros.engines.cuda.sizes import Device, PassSizes, Sizes
+from vla_edge_ros.engines.cuda.device_sizes import Device
+from vla_edge_ros.engines.cuda.sizes import Sizes
 
 FULL_CARVEOUT = 100
 
@@ -64,13 +65,20 @@ _PASS_FILES: Mapping[str, tuple[str, ...]] = {
     "gate_up.cu": ("gate_up_swiglu",),
     "down_projection.cu": ("down_projection",),
 }
-_DECODE_FILES = {**_PASS_FILES, "head.cu": ("action_head", "select_token")}
-_PREFILL_FILES = {
+_TOKENS_FILES = {
     **_PASS_FILES,
     "combine_attention.cu": ("combine_attention",),
     "norm.cu": ("residual_rms_norm",),
-    "embedding.cu": ("embed_tokens",),
-    "patch_embedding.cu": ("patch_operand", "patch_projection", "pool_tokens"),
+}
+_FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "decode": {**_PASS_FILES, "head.cu": ("action_head", "select_token")},
+    "prefill": {
+        **_TOKENS_FILES,
+        "embedding.cu": ("embed_tokens",),
+        "patch_embedding.cu": ("patch_operand", "patch_projection", "pool_tokens"),
+    },
+    "drafted": _TOKENS_FILES,
+    "verify": {**_TOKENS_FILES, "draft_head.cu": ("draft_norm", "draft_logits", "select_drafts")},
 }
 _LOADING_FILES = {
     "weights.cu": ("random_bfloat16", "pack_tiles", "to_float"),
@@ -88,6 +96,9 @@ SIGNATURES: Mapping[str, tuple[Any, ...]] = {
     "action_head": (_P, _P, _P, Residual, _P, _P, _P),
     "select_token": (_P, _P, _P, _P, _I, _P, _P, _P),
     "residual_rms_norm": (_P, _P, Residual, _P),
+    "draft_norm": (_P, _P, Residual, _P, _I, _P),
+    "draft_logits": (_P, _P, _P, _P),
+    "select_drafts": (_P, _P, _P, _I, _P),
     "embed_tokens": (_P, _P, _P),
     "patch_operand": (_P, _P),
     "patch_projection": (_P, _P, _P),
@@ -101,18 +112,21 @@ SIGNATURES: Mapping[str, tuple[Any, ...]] = {
 }
 
 
-def pass_sources(sizes: Sizes, variant: PassSizes) -> list[tuple[str, tuple[str, ...], dict[str, str | int]]]:
-    """``(file, kernels, macros)`` of one variant."""
+def pass_sources(sizes: Sizes, name: str) -> list[tuple[str, tuple[str, ...], dict[str, str | int]]]:
+    """``(file, kernels, macros)`` of one kind of pass."""
+    variant = sizes.passes[name]
     projections = {
         "qkv.cu": variant.qkv,
         "output_projection.cu": variant.output,
         "gate_up.cu": variant.gate_up,
         "down_projection.cu": variant.down,
         "head.cu": variant.head,
+        "draft_head.cu": variant.head,
         "patch_embedding.cu": variant.patch,
     }
-    files = _DECODE_FILES if variant.tokens == 1 else _PREFILL_FILES
-    return [(file, names, sizes.macros(variant, projections.get(file))) for file, names in files.items()]
+    return [
+        (file, names, sizes.macros(variant, projections.get(file))) for file, names in _FILES[name].items()
+    ]
 
 
 def loading_sources() -> list[tuple[str, tuple[str, ...], dict[str, str | int]]]:

@@ -7,6 +7,7 @@ here is the only synchronisation there is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
 
 from vla_edge_ros.engines.cuda.buffers import kv_layer_bytes
@@ -14,30 +15,31 @@ from vla_edge_ros.engines.cuda.kernels import Kernel, Residual
 from vla_edge_ros.engines.cuda.memory import DeviceMemory
 from vla_edge_ros.engines.cuda.packed_weights import head_is_embedding, layer_offsets
 from vla_edge_ros.engines.cuda.projection import GEMM_THREADS
-from vla_edge_ros.engines.cuda.sizes import PassSizes, Sizes
+from vla_edge_ros.engines.cuda.sizes import Sizes
 
 NORM_THREADS = 256
 COMBINE_WARPS = 4
 
 
 class Pass:
-    """All layers over ``variant.tokens`` tokens, then the head over the last live one."""
+    """All layers over one kind of pass's tokens, then the head: over the last token, or over all drafts."""
 
     def __init__(
         self,
         name: str,
         sizes: Sizes,
-        variant: PassSizes,
-        kernels: dict[str, Kernel],
-        head_kernels: dict[str, Kernel],
+        kernels: Mapping[str, dict[str, Kernel]],
         memory: DeviceMemory,
         tokens_out: int,
         status_out: int,
     ):
-        self._name, self._sizes, self._variant = name, sizes, variant
-        self._kernels, self._head_kernels, self._memory = kernels, head_kernels, memory
+        """``kernels``: those of all passes, by the pass's name; the last two are page-locked host memory."""
+        self._name, self._sizes, self._variant = name, sizes, sizes.passes[name]
+        self._kernels, self._memory = kernels[name], memory
         self._tokens_out, self._status_out = tokens_out, status_out
-        self._single = variant.tokens == 1
+        self._single = self._variant.rows.single
+        self._drafts = name in ("drafted", "verify")
+        self._head_kernels = kernels["verify" if self._drafts else "decode"]
         self._state = memory[f"{name}_state"]
         self._offsets = layer_offsets(sizes)
 
@@ -60,7 +62,10 @@ class Pass:
             self.launch_gate_up(stream, layer, between, a)
             self.launch_down(stream, layer)
             into_layer = self.residual(a, "down_partials", self._variant.down.parts)
-        self.launch_head(stream, into_layer)
+        if self._drafts:
+            self.launch_draft_head(stream, into_layer)
+        else:
+            self.launch_head(stream, into_layer)
 
     def _norm(self, stream: int, layer_norm: int, residual: Residual, residual_out: int) -> None:
         """Prefill only: a decode step normalises inside the projection."""
@@ -130,20 +135,57 @@ class Pass:
             self._memory["down"] + layer * self._offsets.down,
         )  # fmt: skip
 
+    def _head(self) -> int:
+        return self._memory["embedding" if head_is_embedding(self._sizes) else "head"]
+
+    def _final_norm(self) -> int:
+        return self._norm_weight(2 * self._sizes.decoder.num_hidden_layers)
+
     def launch_head(self, stream: int, residual: Residual) -> None:
         """Logits of the last live token, the best one, and its embedding as the next decode step's input."""
         memory, cut = self._memory, self._sizes.decode.head
-        head = memory["embedding" if head_is_embedding(self._sizes) else "head"]
         self._head_kernels["action_head"].launch(
             stream, cut.grid, GEMM_THREADS, cut.shared_bytes,
             memory["logits"], memory["candidates"], memory["status"], residual,
-            self._norm_weight(2 * self._sizes.decoder.num_hidden_layers), head, self._state,
+            self._final_norm(), self._head(), self._state,
         )  # fmt: skip
         self._head_kernels["select_token"].launch(
             stream, (1, 1, 1), GEMM_THREADS, 0,
             self._tokens_out, self._status_out, memory["next_token"], memory["candidates"],
             cut.blocks, memory["status"], memory["embedding"], self._state if self._single else None,
         )  # fmt: skip
+
+    def launch_draft_head(self, stream: int, residual: Residual) -> None:
+        """The best token behind each live action token, and behind the frame where there is one."""
+        memory, cut = self._memory, self._sizes.passes["verify"].head
+        rows, operand = self._sizes.draft_tokens, memory["verify_operand"]
+        self._head_kernels["draft_norm"].launch(
+            stream, (rows, 1, 1), GEMM_THREADS, 0,
+            operand, memory["draft_status"], residual, self._final_norm(), self._variant.rows.frame,
+            self._state,
+        )  # fmt: skip
+        self._head_kernels["draft_logits"].launch(
+            stream, cut.grid, GEMM_THREADS, cut.shared_bytes,
+            memory["draft_logits"], memory["draft_candidates"], operand, self._head(),
+        )  # fmt: skip
+        self._head_kernels["select_drafts"].launch(
+            stream, (1, 1, 1), rows * 32, 0,
+            self._tokens_out, self._status_out, memory["draft_candidates"], cut.blocks,
+            memory["draft_status"],
+        )  # fmt: skip
+
+
+def launch_embed_drafts(stream: int, sizes: Sizes, kernels: dict[str, Kernel], memory: DeviceMemory) -> None:
+    """The embeddings of ``draft_ids`` as the layers' input, in the rows behind the frame's."""
+    kernels["embed_tokens"].launch(
+        stream, (sizes.draft_tokens, 1, 1), NORM_THREADS, 0,
+        draft_rows(sizes, memory), memory["draft_ids"], memory["embedding"],
+    )  # fmt: skip
+
+
+def draft_rows(sizes: Sizes, memory: DeviceMemory) -> int:
+    """Address of the drafts' rows in the layers' input."""
+    return memory["tokens_in"] + sizes.prefill.tokens * sizes.decoder.hidden_size * 4
 
 
 def launch_embed_frame(

@@ -6,10 +6,12 @@ The weights' stream is the cost, so the busiest block's share of it decides.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
 
+from vla_edge_ros.engines.cuda.token_rows import TokenRows
 from vla_edge_ros.engines.cuda.weight_format import BF16, TILE_BYTES, WARP, WeightFormat
 from vla_edge_ros.errors import EngineError
 
@@ -47,8 +49,8 @@ class Projection:
         return (self.blocks, self.parts, 1)
 
 
-def plan_projection(
-    tokens: int,
+def plan_projections(
+    variants: Sequence[TokenRows],
     row_tiles: int,
     k_tiles: int,
     most_parts: int,
@@ -56,38 +58,45 @@ def plan_projection(
     shared_bytes: int,
     shared_bytes_sm: int,
     weights: WeightFormat = BF16,
-) -> Projection:
-    """The cut whose busiest block reads least, within ``shared_bytes`` a block.
+) -> list[Projection]:
+    """One cut a variant, all with the same parts of k: those whose busiest blocks read least in sum.
 
+    The same parts, and with them the same slices a warp, give a token the same bits in each variant.
     In a decode step two kernels share an SM while one hands over to the next: each gets half of its memory,
-    where that suffices. Tokens of a prefill that do not fit beside the rings are read through the L2.
+    where that suffices. Tokens that do not fit beside the rings are read through the L2.
     ``k_tiles``: tiles of ``weights`` along a row.
     """
-    limits = (min(shared_bytes, shared_bytes_sm // 2), shared_bytes) if tokens == 1 else (shared_bytes,)
-    best: Projection | None = None
+    best: list[Projection] = []
     least = 0.0
     for parts in range(1, min(most_parts, k_tiles) + 1):
         across = min(row_tiles, max(1, multiprocessors // parts))
         tiles_a_block = ceil(row_tiles / across)
-        cut = _cut(weights, tokens, across, tiles_a_block, k_tiles, parts, limits)
-        if cut is None:
+        cuts = []
+        for rows in variants:
+            half = min(shared_bytes, shared_bytes_sm // 2)
+            limits = (half, shared_bytes) if rows.single else (shared_bytes,)
+            cut = _cut(weights, rows, across, tiles_a_block, k_tiles, parts, limits)
+            if cut is not None:
+                cuts.append(cut)
+        if len(cuts) < len(variants):
             continue
-        work = tiles_a_block * float(ceil(k_tiles / parts))
-        if not cut.operand_in_shared:
-            work *= COST_OF_TOKENS_THROUGH_L2
-        if best is None or work < least * WORTH_A_PART:
-            best, least = cut, work
-    if best is None:
+        through_l2 = sum(not cut.operand_in_shared for cut in cuts)
+        tiles = tiles_a_block * float(ceil(k_tiles / parts))
+        work = tiles * (len(cuts) + through_l2 * (COST_OF_TOKENS_THROUGH_L2 - 1))
+        if not best or work < least * WORTH_A_PART:
+            best, least = cuts, work
+    if not best:
         raise EngineError(
-            f"the CUDA kernels cannot cut a projection of {tokens} x {k_tiles * weights.tile_k} values into "
-            f"at most {most_parts} parts that fit {limits[-1]} bytes of shared memory a block"
+            f"the CUDA kernels cannot cut a projection of {max(rows.tokens for rows in variants)} x "
+            f"{k_tiles * weights.tile_k} values into at most {most_parts} parts that fit {shared_bytes} "
+            f"bytes of shared memory a block"
         )
     return best
 
 
 def _cut(
     weights: WeightFormat,
-    tokens: int,
+    rows: TokenRows,
     blocks: int,
     tiles_a_block: int,
     k_tiles: int,
@@ -100,21 +109,20 @@ def _cut(
     stage_bytes = weights.stage_bytes(stage_tiles)
     in_ring = min(MOST_STAGES, MOST_RING_BYTES // stage_bytes)
     most_stages = min(in_ring, tiles_a_block * ceil(slice_tiles / stage_tiles))
-    most_batch = min(tiles_a_block, MOST_BATCH_TILES_ONE_TOKEN if tokens == 1 else MOST_BATCH_TILES)
+    most_batch = min(tiles_a_block, MOST_BATCH_TILES_ONE_TOKEN if rows.single else MOST_BATCH_TILES)
     planned = partial(Projection, weights, blocks, parts)
-    k = ceil(k_tiles / parts) * weights.tile_k
-    operand = k * 2 * (2 if tokens == 1 else tokens)  # one token has its rest
-    for in_shared in (True, False) if tokens > 1 else (True,):
+    operand = ceil(k_tiles / parts) * weights.tile_k // TILE_K * rows.operand_bytes
+    for in_shared in (True,) if rows.single else (True, False):
         for limit in limits:
             for batch in range(most_batch, 0, -1):
                 for stages in range(most_stages, min(most_stages, 2) - 1, -1):
-                    need = _gemm_shared(tokens, stages * stage_bytes, batch) + (operand if in_shared else 0)
+                    need = _gemm_shared(rows, stages * stage_bytes, batch) + (operand if in_shared else 0)
                     if need <= limit:
                         return planned(stages, stage_tiles, batch, in_shared, need)
     return None
 
 
-def _gemm_shared(tokens: int, ring_bytes: int, batch_tiles: int) -> int:
+def _gemm_shared(rows: TokenRows, ring_bytes: int, batch_tiles: int) -> int:
     """Rings and the warps' sums: ``GEMM_BYTES`` of skinny_gemm.cuh."""
-    row_pad = 16 if tokens == 1 else 20
-    return GEMM_WARPS * ring_bytes + batch_tiles * GEMM_WARPS * tokens * row_pad * 4
+    row_pad = 16 if rows.single else 20
+    return GEMM_WARPS * ring_bytes + batch_tiles * GEMM_WARPS * rows.tokens * row_pad * 4

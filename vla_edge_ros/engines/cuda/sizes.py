@@ -1,28 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """From model, frame and device sizes to the kernels' macros, grids and shared memory. Pure arithmetic.
 
-Two variants of the kernels are compiled: ``tokens`` = 1 for a decode step, and the frame's tokens rounded up
-to 8 for a prefill. The constants below repeat those of ``csrc/kernels``.
+The kernels are compiled once for each kind of pass: a decode step, a prefill, and, where drafts are on, a
+prefill with drafted action tokens behind the frame and a pass of drafted tokens alone. The constants below
+repeat those of ``csrc/kernels``.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from math import ceil
 
 from vla_edge_ros.config import VlaConfig
-from vla_edge_ros.engines.cuda.projection import Projection, plan_projection
-from vla_edge_ros.engines.cuda.weight_format import BF16, FORMATS, TILE_ROWS, WARP, WeightFormat
+from vla_edge_ros.engines.cuda.attention_cut import Attention, plan_attentions
+from vla_edge_ros.engines.cuda.device_sizes import Device
+from vla_edge_ros.engines.cuda.projection import Projection, plan_projections
+from vla_edge_ros.engines.cuda.token_rows import TILE_TOKENS, TokenRows
+from vla_edge_ros.engines.cuda.weight_format import BF16, FORMATS, TILE_ROWS, WeightFormat
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.decoder_config import DecoderConfig
 from vla_edge_ros.model.quantise import format_of
 from vla_edge_ros.model.tensor_shapes import EMBEDDING
 
-TILE_TOKENS = 8
-MAX_TOKENS = 64
-MAX_SPLITS = 32  # one lane of a warp a split
-PREFILL_ROW_WARPS, PREFILL_KEY_WARPS = 3, 4  # 12 warps: what the registers of an SM hold
-DECODE_KEY_WARPS = 4  # fewer pages a block leave room for the next kernels' rings
+MAX_TOKENS = 64  # of a frame
+DRAFT_TOKENS = (8, 16, 32)  # a thread of draft_head.cu finishes rows of one token only
+
+log = logging.getLogger(__name__)
 
 
 def round_up(value: int, multiple: int) -> int:
@@ -30,42 +34,10 @@ def round_up(value: int, multiple: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
-    """What is asked of the device: ``architecture`` is 90 for sm_90; shared memory is a block's limit."""
-
-    name: str
-    architecture: int
-    multiprocessors: int
-    shared_bytes: int
-    shared_bytes_sm: int
-
-    @property
-    def overlaps_kernels(self) -> bool:
-        """Programmatic dependent launch."""
-        return self.architecture >= 90
-
-
-@dataclass(frozen=True, slots=True)
-class Attention:
-    """How one attention is cut: see attention.cu."""
-
-    key_warps: int
-    row_warps: int
-    row_groups: int
-    splits: int
-    page_buffers: int
-    shared_bytes: int
-
-    @property
-    def threads(self) -> int:
-        return self.key_warps * self.row_warps * WARP
-
-
-@dataclass(frozen=True, slots=True)
 class PassSizes:
-    """One variant: how many tokens a pass takes and how its kernels are cut."""
+    """One kind of pass: which tokens it takes and how its kernels are cut."""
 
-    tokens: int
+    rows: TokenRows
     attention: Attention
     qkv: Projection
     output: Projection
@@ -74,10 +46,15 @@ class PassSizes:
     head: Projection
     patch: Projection
 
+    @property
+    def tokens(self) -> int:
+        return self.rows.tokens
+
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Everything a kernel launch needs that does not change."""
+    """Everything a kernel launch needs that does not change. ``passes``: ``decode``, ``prefill`` and, where
+    drafts are on, ``drafted`` (a frame and drafted action tokens) and ``verify`` (drafted tokens alone)."""
 
     decoder: DecoderConfig
     device: Device
@@ -92,14 +69,28 @@ class Sizes:
     frame_tokens: int
     head_rows: int
     head_first: int
-    decode: PassSizes
-    prefill: PassSizes
+    passes: dict[str, PassSizes]
+
+    @property
+    def decode(self) -> PassSizes:
+        return self.passes["decode"]
+
+    @property
+    def prefill(self) -> PassSizes:
+        return self.passes["prefill"]
+
+    @property
+    def draft_tokens(self) -> int:
+        """Action tokens that a pass with drafts has room for; 0 where there are none."""
+        return self.passes["verify"].tokens if "verify" in self.passes else 0
 
     def macros(self, variant: PassSizes, projection: Projection | None = None) -> dict[str, str | int]:
         """What a kernel file is compiled with; ``projection`` for a file that holds one."""
         decoder, cut = self.decoder, projection or variant.qkv
         return {
             "TOKENS": variant.tokens,
+            "FRAME_TOKENS": variant.rows.frame,
+            "ACTION_TOKENS": variant.rows.action,
             "HIDDEN": decoder.hidden_size,
             "INTERMEDIATE": self.intermediate,
             "HEADS": decoder.num_attention_heads,
@@ -119,7 +110,8 @@ class Sizes:
             "KEY_WARPS": variant.attention.key_warps,
             "ROW_WARPS": variant.attention.row_warps,
             "PAGE_BUFFERS": variant.attention.page_buffers,
-            "SPLITS": variant.attention.splits,
+            "FRAME_SPLITS": variant.attention.frame_splits,
+            "ACTION_SPLITS": variant.attention.action_splits,
             "OUTPUT_PARTS": variant.output.parts,
             "DOWN_PARTS": variant.down.parts,
             "HEAD_ROWS": self.head_rows,
@@ -142,24 +134,43 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
     whole_head = config.action.head == "full_vocabulary"
     head_rows = decoder.vocab_size if whole_head else config.action.bins
 
-    def variant(tokens: int) -> PassSizes:
-        def cut(rows: int, k: int, most_parts: int, weights: WeightFormat = body) -> Projection:
-            return plan_projection(
-                tokens, ceil(rows / TILE_ROWS), k // weights.tile_k, most_parts, device.multiprocessors,
-                device.shared_bytes, device.shared_bytes_sm, weights,
+    variants = {
+        "decode": TokenRows(0, 1),
+        "prefill": TokenRows(round_up(config.frame.tokens, TILE_TOKENS), 0),
+    }
+    drafted = _draft_tokens(config)
+
+    def plan_passes(rows: dict[str, TokenRows]) -> dict[str, PassSizes]:
+        def cut(row_count: int, k: int, most_parts: int, weights: WeightFormat = body) -> list[Projection]:
+            return plan_projections(
+                list(rows.values()), ceil(row_count / TILE_ROWS), k // weights.tile_k, most_parts,
+                device.multiprocessors, device.shared_bytes, device.shared_bytes_sm, weights,
             )  # fmt: skip
 
         hidden, q_size = decoder.hidden_size, decoder.q_size
-        return PassSizes(
-            tokens=tokens,
-            attention=_plan_attention(tokens, decoder, device, pages, slots),
-            qkv=cut(q_size + 2 * decoder.kv_size, hidden, 1),
-            output=cut(hidden, q_size, 8),
-            gate_up=cut(2 * intermediate, hidden, 1),
-            down=cut(hidden, intermediate, 16),
-            head=cut(head_rows, hidden, 1, embedding),
-            patch=cut(hidden, patch_values, 1, BF16),
+        families = (
+            plan_attentions(list(rows.values()), decoder, device, pages, slots),
+            cut(q_size + 2 * decoder.kv_size, hidden, 1),
+            cut(hidden, q_size, 8),
+            cut(2 * intermediate, hidden, 1),
+            cut(hidden, intermediate, 16),
+            cut(head_rows, hidden, 1, embedding),
+            cut(hidden, patch_values, 1, BF16),
         )
+        return {
+            name: PassSizes(rows[name], *cuts)
+            for name, cuts in zip(rows, zip(*families, strict=True), strict=True)
+        }
+
+    def plan_all() -> dict[str, PassSizes]:
+        """Each kind on its own, or, where tokens shall have the same bits in all of them, together."""
+        if drafted:
+            together = {**variants, "drafted": TokenRows(variants["prefill"].frame, drafted)}
+            try:
+                return plan_passes({**together, "verify": TokenRows(0, drafted)})
+            except EngineError as error:
+                log.warning("engine.draft is off: %s", error)
+        return {name: plan_passes({name: rows})[name] for name, rows in variants.items()}
 
     return Sizes(
         decoder=decoder,
@@ -175,9 +186,16 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
         frame_tokens=config.frame.tokens,
         head_rows=head_rows,
         head_first=decoder.vocab_size - head_rows,
-        decode=variant(1),
-        prefill=variant(round_up(config.frame.tokens, TILE_TOKENS)),
+        passes=plan_all(),
     )
+
+
+def _draft_tokens(config: VlaConfig) -> int:
+    """Room for an action's tokens, the last one too, which a pass behind a frame predicts beside them."""
+    tokens = config.action.tokens
+    if config.engine.draft == "none" or tokens == 1:
+        return 0
+    return next((room for room in DRAFT_TOKENS if room >= tokens), 0)
 
 
 def _check(decoder: DecoderConfig, config: VlaConfig, device: Device) -> None:
@@ -191,35 +209,3 @@ def _check(decoder: DecoderConfig, config: VlaConfig, device: Device) -> None:
     ):
         if not holds:
             raise EngineError(f"the CUDA kernels need {name} to be {expected}, got {value}")
-
-
-def _plan_attention(tokens: int, decoder: DecoderConfig, device: Device, pages: int, slots: int) -> Attention:
-    query_tiles = ceil(tokens * decoder.group_size / TILE_ROWS)
-    row_warps = min(query_tiles, PREFILL_ROW_WARPS) if tokens > 1 else 1
-    row_groups = ceil(query_tiles / row_warps)
-    key_warps = PREFILL_KEY_WARPS if tokens > 1 else DECODE_KEY_WARPS
-
-    def shared(key_warps: int, buffers: int) -> int:
-        return attention_shared(tokens, key_warps, row_warps, buffers, slots, decoder)
-
-    while key_warps > 1 and shared(key_warps, 1) > device.shared_bytes:
-        key_warps //= 2
-    blocks_a_split = decoder.num_key_value_heads * row_groups
-    wanted = max(1, device.multiprocessors // blocks_a_split) if tokens > 1 else MAX_SPLITS
-    splits = min(wanted, MAX_SPLITS, ceil(pages / key_warps))
-    loops = splits * key_warps < pages
-    buffers = 2 if loops and shared(key_warps, 2) <= device.shared_bytes else 1
-    return Attention(key_warps, row_warps, row_groups, splits, buffers, shared(key_warps, buffers))
-
-
-def attention_shared(
-    tokens: int, key_warps: int, row_warps: int, buffers: int, slots: int, decoder: DecoderConfig
-) -> int:
-    """Bytes of attention.cu: pages, queries and angles; or in their place what the key warps merge."""
-    head_dim, rows = decoder.head_dim, tokens * decoder.group_size
-    turns = min(tokens, (row_warps * TILE_ROWS - 1) // decoder.group_size + 2)
-    pages = buffers * key_warps * 2 * slots * head_dim * 2
-    queries = row_warps * TILE_ROWS * (head_dim + 8) * 4
-    angles = buffers * key_warps * turns * (head_dim // 2 + 2) * 8
-    merge = key_warps * row_warps * (TILE_ROWS * 8 + min(rows, TILE_ROWS) * (head_dim + 8) * 4)
-    return max(pages + queries + angles, merge)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How one attention is dealt out to blocks and warps: the grid and shared memory of attention.cu."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from vla_edge_ros.engines.cuda.device_sizes import Device
+from vla_edge_ros.engines.cuda.token_rows import TokenRows
+from vla_edge_ros.engines.cuda.weight_format import TILE_ROWS, WARP
+from vla_edge_ros.model.decoder_config import DecoderConfig
+
+MAX_SPLITS = 32  # one lane of a warp a split
+MOST_ROW_WARPS, MOST_KEY_WARPS = 3, 4  # 12 warps: what the registers of an SM hold
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """``row_groups`` blocks along the query rows, those of the frame before those of the action."""
+
+    key_warps: int
+    row_warps: int
+    row_groups: int
+    frame_splits: int
+    action_splits: int
+    splits: int  # blocks along the pages: of the rows that have more
+    page_buffers: int
+    shared_bytes: int
+
+    @property
+    def threads(self) -> int:
+        return self.key_warps * self.row_warps * WARP
+
+
+def plan_attentions(
+    variants: Sequence[TokenRows], decoder: DecoderConfig, device: Device, pages: int, slots: int
+) -> list[Attention]:
+    """One cut a variant. All deal pages to the same warps and, for action tokens, to the same splits."""
+    key_warps = MOST_KEY_WARPS
+    while key_warps > 1 and any(
+        attention_shared(rows, key_warps, _row_warps(rows, decoder), 1, slots, decoder) > device.shared_bytes
+        for rows in variants
+    ):
+        key_warps //= 2
+    return [_cut(rows, key_warps, decoder, device, pages, slots) for rows in variants]
+
+
+def _row_warps(rows: TokenRows, decoder: DecoderConfig) -> int:
+    return min(ceil(max(rows.frame, rows.action) * decoder.group_size / TILE_ROWS), MOST_ROW_WARPS)
+
+
+def _cut(
+    rows: TokenRows, key_warps: int, decoder: DecoderConfig, device: Device, pages: int, slots: int
+) -> Attention:
+    row_warps = _row_warps(rows, decoder)
+    frame_groups, action_groups = (
+        ceil(tokens * decoder.group_size / (TILE_ROWS * row_warps)) for tokens in (rows.frame, rows.action)
+    )
+    most = min(MAX_SPLITS, ceil(pages / key_warps))
+    # An action's few rows: fewer pages a block leave room for the next kernels' rings (docs/engine-log.md).
+    action_splits = most
+    frame_blocks = decoder.num_key_value_heads * max(frame_groups, 1)
+    frame_splits = min(most, max(1, device.multiprocessors // frame_blocks))
+    kinds = ((rows.frame, frame_splits), (rows.action, action_splits))
+    used = [splits for tokens, splits in kinds if tokens > 0]
+
+    def shared(buffers: int) -> int:
+        return attention_shared(rows, key_warps, row_warps, buffers, slots, decoder)
+
+    loops = min(used) * key_warps < pages
+    buffers = 2 if loops and shared(2) <= device.shared_bytes else 1
+    return Attention(
+        key_warps,
+        row_warps,
+        frame_groups + action_groups,
+        frame_splits,
+        action_splits,
+        max(used),
+        buffers,
+        shared(buffers),
+    )
+
+
+def attention_shared(
+    rows: TokenRows, key_warps: int, row_warps: int, buffers: int, slots: int, decoder: DecoderConfig
+) -> int:
+    """Bytes of attention.cu: pages, queries and angles; or in their place what the key warps merge."""
+    head_dim, query_rows = decoder.head_dim, rows.tokens * decoder.group_size
+    turns = min(rows.tokens, (row_warps * TILE_ROWS - 1) // decoder.group_size + 2)
+    pages = buffers * key_warps * 2 * slots * head_dim * 2
+    queries = row_warps * TILE_ROWS * (head_dim + 8) * 4
+    angles = buffers * key_warps * turns * (head_dim // 2 + 2) * 8
+    merge = key_warps * row_warps * (TILE_ROWS * 8 + min(query_rows, TILE_ROWS) * (head_dim + 8) * 4)
+    return max(pages + queries + angles, merge)
