@@ -4,9 +4,9 @@
 //
 // Rounding what projections multiply to bfloat16, 8 bits, makes half of the error of a whole pass in
 // bfloat16. A frame's tokens are rounded to float16, 11 bits, and the weights, bfloat16 in memory, become
-// float16 in registers, exact for all but the tiniest. An action's token is split in two, its bfloat16 and the
-// rest of the rounding, which take two token columns: 16 bits, and for nothing in a decode step, since the
-// tensor cores have eight columns anyway (token_rows.cuh). Integer weights become either type, exactly
+// float16 in registers, exact for all but the tiniest. An action's token is split in two, its bfloat16 and
+// the rest of the rounding, which take two token columns: 16 bits, and for nothing in a decode step, since
+// the tensor cores have eight columns anyway (token_rows.cuh). Integer weights become either type, exactly
 // (weight_format.cuh). Sums are float32.
 //
 // A block of 8 warps takes row tiles of 16 rows, blockIdx.x, blockIdx.x + gridDim.x, ...; blockIdx.y chooses
@@ -121,8 +121,8 @@ class SkinnyGemm {
 
   __device__ __forceinline__ void multiply_tile(TokenOperand tokens, int batch_index) {
     const int lane = threadIdx.x % WARP;
-    // Two chains of sums, for even and odd steps: one would wait for each product's latency. A tile of int4 is
-    // a chain of its own, which begins at zero and joins one of the two by way of its scale.
+    // Two chains of sums, for even and odd steps: one would wait for each product's latency. A tile of int4
+    // is a chain of its own, which begins at zero and joins one of the two by way of its scale.
     Accumulator sum[2][COLUMN_TILES] = {};
     RowScales row_scales{};
     for (int done = 0; done < slice_.count; done += STAGE_TILES) {
@@ -140,7 +140,7 @@ class SkinnyGemm {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         sum[0][t].v[j] += sum[1][t].v[j];
-        // A product by itself: joined with the sum that follows it would be rounded otherwise in other passes.
+        // Rounded by itself: fused with the sum that follows, it would differ from pass to pass.
         if (WEIGHT_BITS == 8)
           sum[0][t].v[j] = __fmul_rn(sum[0][t].v[j], j < 2 ? row_scales.low : row_scales.high);
       }

@@ -9,11 +9,10 @@
 // TILE_STEPS operands of the tensor cores. Integers become bfloat16 or float16 in registers, exactly, and the
 // scale is applied to float32 sums: per row once a row tile, per group once a weight tile.
 //
-// Bytes of a lane's 32-bit word, from the lowest: (row r, k), (row r + 8, k), (row r, k + 1), (row r + 8, k + 1)
-// with r = lane / 4. An int8 word holds one half of an operand, k % 8 = 2 * (lane % 4). An int4 word holds a
-// whole one: the low nibble of each byte is its k, the high nibble 8 behind it. All are two's complement, so
-// zeroed memory is zeros. A bfloat16 pair is made of two halves of a word, hence the step of two bytes from k
-// to k + 1.
+// Bytes of a lane's 32-bit word, from the lowest: rows r and r + 8 at k, rows r and r + 8 at k + 1, with
+// r = lane / 4 and k % 8 = 2 * (lane % 4): an operand pair, k and k + 1, is made of the two halves of a word.
+// An int8 word holds one half of an operand. An int4 word holds a whole one: the low nibble of each byte is
+// its k, the high nibble 8 behind it. All are two's complement, so zeroed memory is zeros.
 #pragma once
 #include "mma.cuh"
 

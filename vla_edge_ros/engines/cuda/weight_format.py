@@ -46,7 +46,7 @@ class WeightFormat:
 
     def stage_bytes(self, stage_tiles: int) -> int:
         """Shared memory of one stage: ``STAGE_BYTES`` of weight_stream.cuh."""
-        scales = {16: 0, 8: 2, 4: stage_tiles // 2 + 1 if stage_tiles > 1 else 1}[self.bits]
+        scales = {16: 0, 8: 2, 4: stage_tiles // 2 + 1}[self.bits]
         return stage_tiles * TILE_BYTES + scales * WARP * 4
 
 
