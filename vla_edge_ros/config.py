@@ -96,6 +96,11 @@ class EngineConfig:
     """What computes."""
 
     name: str = param("auto", "auto takes cuda where a device answers", choices=("auto", "numpy", "cuda"))
+    weights: str = param(
+        "bf16",
+        "how matrices are kept; int8: a scale a row, int4: a scale for 128, with an int8 embedding and head",
+        choices=("bf16", "int8", "int4"),
+    )
     vram_ceiling_mb: int = param(8192, "hard limit of device memory; start-up fails above it", low=1)
     draft: str = param(
         "last_action",

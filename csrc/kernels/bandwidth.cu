@@ -2,6 +2,7 @@
 // stream_read: the yardstick of the benchmark, how fast this device reads memory once, front to back.
 // Every warp keeps its own ring of copies in flight, as the projections do, and multiplies nothing.
 #define TOKENS 1
+#define WEIGHT_BITS 16
 #define STAGE_TILES 6
 #define STAGES 4
 #include "weight_stream.cuh"

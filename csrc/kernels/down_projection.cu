@@ -3,7 +3,7 @@
 //
 //   partials   f32   [DOWN_PARTS][TOKENS][HIDDEN]; the next RMSNorm adds them to the residual
 //   activated  as gate_up.cu leaves it
-//   weights    bf16  tiles of [HIDDEN rows][INTERMEDIATE], padded with columns of zeros
+//   weights    tiles of [HIDDEN rows][INTERMEDIATE], padded with columns of zeros
 //
 // blockIdx.y = part of k.
 #include "token_operand.cuh"

@@ -3,20 +3,17 @@
 //
 //   residual   f32   [TOKENS][HIDDEN]
 //   token_ids  i32   [TOKENS]
-//   embedding  bf16  tiles of [vocabulary rounded up to 16][HIDDEN]
+//   embedding        tiles of [vocabulary rounded up to 16][HIDDEN] (embedding_row.cuh)
 //
-// Block = one token. The matrix is kept once, in the order the full-vocabulary head streams it.
-#include "mma.cuh"
+// Block = one token.
+#include "embedding_row.cuh"
 
 constexpr int EMBED_THREADS = 256;
 
 extern "C" __global__ void __launch_bounds__(EMBED_THREADS)
-    embed_tokens(float* residual, const int* token_ids, const uint16* embedding) {
+    embed_tokens(float* residual, const int* token_ids, const uint8* embedding) {
   let_successor_start();
   wait_for_predecessor();
-  const int token = token_ids[blockIdx.x];
-  const uint16* tile_row = embedding + (uint64)(token / TILE_ROWS) * (HIDDEN / TILE_K) * TILE_ROWS * TILE_K;
-  for (int k = threadIdx.x; k < HIDDEN; k += EMBED_THREADS)
-    residual[blockIdx.x * HIDDEN + k] = bf16_to_float(
-        tile_row[k / TILE_K * TILE_ROWS * TILE_K + weight_tile_offset(token % TILE_ROWS, k % TILE_K)]);
+  const EmbeddingRow row(embedding, token_ids[blockIdx.x]);
+  for (int k = threadIdx.x; k < HIDDEN; k += EMBED_THREADS) residual[blockIdx.x * HIDDEN + k] = row[k];
 }

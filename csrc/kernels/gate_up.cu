@@ -5,7 +5,7 @@
 //                 activated_scale times the product (token_rows.cuh)
 //   residual_out  f32   [HIDDEN] (decode)
 //   operand             token operand of HIDDEN k (several tokens)
-//   weights       bf16  tiles of [2 * INTERMEDIATE rows][HIDDEN]; a row tile holds 8 gate rows and below them
+//   weights             tiles of [2 * INTERMEDIATE rows][HIDDEN]; a row tile holds 8 gate rows and below them
 //                       the 8 up rows of the same neurons, so that one thread finishes both
 //
 // INTERMEDIATE is padded to a multiple of 16 with rows of zeros: silu(0) * 0 = 0.

@@ -7,13 +7,14 @@
 //   logits      f32   [HEAD_ROWS]
 //   candidates  [block] (logit, row), written by each block
 //   residual    f32   the last token's row of [stream_tokens][HIDDEN]
-//   weights     bf16  tiles of [HEAD_ROWS rounded up to 16][HIDDEN]
-//   embedding   bf16  tiles of [vocabulary rounded up to 16][HIDDEN]
+//   weights     tiles of [HEAD_ROWS rounded up to 16][HIDDEN]
+//   embedding   tiles of [vocabulary rounded up to 16][HIDDEN] (embedding_row.cuh)
 //   tokens_out  page-locked host memory, [action token]; status: nonzero when the hidden state was not finite
 //
 // Ties go to the lowest row, whatever the order in which blocks finish.
 #include "candidate.cuh"
 #include "chunk_state.cuh"
+#include "embedding_row.cuh"
 #include "token_operand.cuh"
 
 template <int THREADS>
@@ -60,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
 // `step_state`: the state whose step counter and slots advance after a decode step; null after a prefill.
 extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
     select_token(int* tokens_out, int* status_out, float* residual, const Candidate* candidates, int blocks,
-                 const int* status, const uint16* embedding, ChunkState* step_state) {
+                 const int* status, const uint8* embedding, ChunkState* step_state) {
   let_successor_start();
   wait_for_predecessor();
   Candidate mine{negative_infinity(), NO_ROW};
@@ -68,10 +69,8 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   mine = block_best<GEMM_THREADS>(mine);
   const bool found = mine.row != NO_ROW;
   const int token = HEAD_FIRST + (found ? mine.row : 0);
-  const uint16* tile_row = embedding + (uint64)(token / TILE_ROWS) * (HIDDEN / TILE_K) * TILE_ROWS * TILE_K;
-  for (int k = threadIdx.x; k < HIDDEN; k += GEMM_THREADS)
-    residual[k] = bf16_to_float(
-        tile_row[k / TILE_K * TILE_ROWS * TILE_K + weight_tile_offset(token % TILE_ROWS, k % TILE_K)]);
+  const EmbeddingRow row(embedding, token);
+  for (int k = threadIdx.x; k < HIDDEN; k += GEMM_THREADS) residual[k] = row[k];
   if (threadIdx.x != 0) return;
   const int step = step_state ? step_state->step + 1 : 0;
   tokens_out[step] = token;

@@ -4,7 +4,7 @@
 //   partials  f32   [OUTPUT_PARTS][TOKENS][HIDDEN]; the next RMSNorm adds them to the residual
 //   attended  f32   attention's partial results, maximum_and_sum beside them (decode)
 //   operand         token operand of HEADS * HEAD_DIM k (several tokens)
-//   weights   bf16  tiles of [HIDDEN rows][HEADS * HEAD_DIM]
+//   weights         tiles of [HIDDEN rows][HEADS * HEAD_DIM]
 //
 // blockIdx.y = part of k. A decode block merges only the heads of its part: with all of them every block
 // would read every split.

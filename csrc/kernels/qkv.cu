@@ -6,7 +6,7 @@
 //   keys, values  bf16  this layer's pages [page][KV head][key_offset / value_offset] (kv_page.cuh)
 //   residual_out  f32   [HIDDEN] (decode)
 //   operand             token operand of HIDDEN k (several tokens)
-//   weights       bf16  tiles of [(HEADS + 2 * KV_HEADS) * HEAD_DIM rows][HIDDEN]; a row tile holds 8 dims of
+//   weights             tiles of [(HEADS + 2 * KV_HEADS) * HEAD_DIM rows][HIDDEN]; a row tile holds 8 dims of
 //                       a head's lower half and the 8 dims HEAD_DIM / 2 above them, so that the thread which
 //                       finishes a pair of rows can rotate it
 //   bias          f32   in the same row order

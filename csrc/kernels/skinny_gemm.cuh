@@ -4,9 +4,10 @@
 //
 // Rounding what projections multiply to bfloat16, 8 bits, makes half of the error of a whole pass in
 // bfloat16. A frame's tokens are rounded to float16, 11 bits, and the weights, bfloat16 in memory, become
-// float16 in registers, exact for all but the tiniest. An action's token is split in two, its bfloat16 and the
-// rest of the rounding, which take two token columns: 16 bits, and for nothing in a decode step, since the
-// tensor cores have eight columns anyway (token_rows.cuh). Sums are float32.
+// float16 in registers, exact for all but the tiniest. An action's token is split in two, its bfloat16 and
+// the rest of the rounding, which take two token columns: 16 bits, and for nothing in a decode step, since
+// the tensor cores have eight columns anyway (token_rows.cuh). Integer weights become either type, exactly
+// (weight_format.cuh). Sums are float32.
 //
 // A block of 8 warps takes row tiles of 16 rows, blockIdx.x, blockIdx.x + gridDim.x, ...; blockIdx.y chooses
 // a part of k (the sum over parts is taken by the consumer, in order). Inside the block each warp takes an
@@ -29,16 +30,17 @@ constexpr int RING_BYTES = GEMM_WARPS * WeightStream::BYTES;
 constexpr int GEMM_BYTES = RING_BYTES + SUM_FLOATS * 4;
 
 // What is multiplied. One token: a vector of bfloat16 pairs, and `rest_offset` pairs on that of the rests;
-// the other six columns are zero. Several: in the order of operand_offset.
+// the other six columns repeat the two, which costs nothing and is not looked at. Several: in the order of
+// operand_offset.
 struct TokenOperand {
   const uint32* data;
   int rest_offset;
 
   __device__ __forceinline__ void load(int k_tile, int tile, int lane, uint32& b0, uint32& b1) const {
     if (TOKENS == 1) {
-      const uint32* column = data + lane / 4 * rest_offset + k_tile * (TILE_K / 2) + lane % 4;
-      b0 = lane < 8 ? column[0] : 0;
-      b1 = lane < 8 ? column[4] : 0;
+      const uint32* column = data + lane / 4 % 2 * rest_offset + k_tile * (TILE_K / 2) + lane % 4;
+      b0 = column[0];
+      b1 = column[4];
     } else {
       const uint2 pair = *(const uint2*)(data + ((k_tile * COLUMN_TILES + tile) * WARP + lane) * 2);
       b0 = pair.x;
@@ -49,29 +51,30 @@ struct TokenOperand {
 
 class SkinnyGemm {
  public:
-  // `k_tiles`: those of a whole row; `part`/`parts`: which share of them this block multiplies.
-  __device__ __forceinline__ SkinnyGemm(char* shared, const Vec4* weights, int row_tiles, int k_tiles,
+  // `k_steps`: sixteens of a whole row; `part`/`parts`: which share of its tiles this block multiplies.
+  __device__ __forceinline__ SkinnyGemm(char* shared, const Vec4* weights, int row_tiles, int k_steps,
                                         int part, int parts)
       : sums_((float*)(shared + RING_BYTES)),
         row_tiles_(row_tiles),
-        part_first_(k_tiles * part / parts),
-        part_count_(k_tiles * (part + 1) / parts - part_first_),
+        part_first_(k_steps / TILE_STEPS * part / parts),
+        part_count_(k_steps / TILE_STEPS * (part + 1) / parts - part_first_),
         warp_(threadIdx.x / WARP),
         slice_(warp_slice()),
-        stream_((Vec4*)(shared + warp_ * WeightStream::BYTES), weights, k_tiles, slice_, blockIdx.x,
-                gridDim.x, row_tiles) {
+        stream_((Vec4*)(shared + warp_ * WeightStream::BYTES), weights, k_steps / TILE_STEPS, slice_,
+                blockIdx.x, gridDim.x, row_tiles) {
     stream_.fill();
   }
 
-  __device__ __forceinline__ int first_k() const { return part_first_ * TILE_K; }
-  __device__ __forceinline__ int k_count() const { return part_count_ * TILE_K; }
+  __device__ __forceinline__ int first_k() const { return part_first_ * WEIGHT_TILE_K; }
+  __device__ __forceinline__ int k_count() const { return part_count_ * WEIGHT_TILE_K; }
 
   // Copy this part of the operand into shared memory, where it fits; a chip with little of it reads through
   // its L2 instead. Each warp copies what it will multiply, and waits for no other.
   // `k`: that of the whole operand.
   __device__ __forceinline__ TokenOperand copy_operand(void* shared_operand, const void* operand,
                                                        int k) const {
-    constexpr int VECS_A_TILE = TOKENS == 1 ? TILE_K * 2 / 16 : COLUMN_TILES * COLUMN_TILE_BYTES / 16;
+    constexpr int STEP_VECS = TOKENS == 1 ? TILE_K * 2 / 16 : COLUMN_TILES * COLUMN_TILE_BYTES / 16;
+    constexpr int VECS_A_TILE = TILE_STEPS * STEP_VECS;
     const Vec4* from = (const Vec4*)operand + part_first_ * VECS_A_TILE;
     if (!OPERAND_IN_SHARED) return {(const uint32*)from, 0};
     Vec4* to = (Vec4*)shared_operand;
@@ -83,7 +86,7 @@ class SkinnyGemm {
     copy_async_commit();
     copy_async_wait<0>();
     __syncwarp();
-    return {(const uint32*)shared_operand, part_count_ * TILE_K / 2};
+    return {(const uint32*)shared_operand, part_count_ * WEIGHT_TILE_K / 2};
   }
 
   // Multiply; `store(row_tile, row, token, low, high)` gets the sums of rows `row` (0..7) and `row` + 8 of
@@ -118,35 +121,35 @@ class SkinnyGemm {
 
   __device__ __forceinline__ void multiply_tile(TokenOperand tokens, int batch_index) {
     const int lane = threadIdx.x % WARP;
-    // Two chains of sums, for even and odd k tiles: one would wait for each product's latency.
+    // Two chains of sums, for even and odd steps: one would wait for each product's latency. A tile of int4
+    // is a chain of its own, which begins at zero and joins one of the two by way of its scale.
     Accumulator sum[2][COLUMN_TILES] = {};
-    int k_tile = slice_.first - part_first_;
-    for (int left = slice_.count; left > 0; left -= STAGE_TILES) {
+    RowScales row_scales{};
+    for (int done = 0; done < slice_.count; done += STAGE_TILES) {
       const Vec4* tiles = stream_.wait();
-#pragma unroll
-      for (int i = 0; i < STAGE_TILES; ++i) {
-        if (i < left) {
-          const Vec4 a = tiles[i * WARP];
-          const Vec4 half = FRAME_TILES > 0 ? bf16_to_half(a) : a;
-#pragma unroll
-          for (int t = 0; t < COLUMN_TILES; ++t) {
-            uint32 b0, b1;
-            tokens.load(k_tile + i, t, lane, b0, b1);
-            if (t < FRAME_TILES)
-              mma_half(sum[i % 2][t], half, b0, b1);
-            else
-              mma(sum[i % 2][t], a, b0, b1);
-          }
-        }
-      }
-      k_tile += STAGE_TILES;
+      if constexpr (WEIGHT_BITS == 8) row_scales = stream_.row_scales();
+      // Without a question before each tile their chains overlap.
+      if (done + STAGE_TILES <= slice_.count)
+        multiply_stage(sum, tiles, STAGE_TILES, tokens, done);
+      else
+        multiply_stage(sum, tiles, slice_.count - done, tokens, done);
       stream_.advance();
+    }
+#pragma unroll
+    for (int t = 0; t < COLUMN_TILES; ++t) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        sum[0][t].v[j] += sum[1][t].v[j];
+        // Rounded by itself: fused with the sum that follows, it would differ from pass to pass.
+        if (WEIGHT_BITS == 8)
+          sum[0][t].v[j] = __fmul_rn(sum[0][t].v[j], j < 2 ? row_scales.low : row_scales.high);
+      }
     }
     float* at = sums_ + (batch_index * GEMM_WARPS + warp_) * TOKENS * ROW_PAD + lane / 4;
     if (TOKENS == 1) {
       if (lane % 4 == 0) {  // columns 0 and 1: the token and its rest
-        at[0] = sum[0][0].v[0] + sum[1][0].v[0] + (sum[0][0].v[1] + sum[1][0].v[1]);
-        at[8] = sum[0][0].v[2] + sum[1][0].v[2] + (sum[0][0].v[3] + sum[1][0].v[3]);
+        at[0] = sum[0][0].v[0] + sum[0][0].v[1];
+        at[8] = sum[0][0].v[2] + sum[0][0].v[3];
       }
       return;
     }
@@ -156,10 +159,49 @@ class SkinnyGemm {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int token = t * TILE_TOKENS + (lane % 4) * 2 + j % 2;
-        float value = sum[0][tile].v[j] + sum[1][tile].v[j];
-        if (t >= FRAME_TILES) value += sum[0][tile + 1].v[j] + sum[1][tile + 1].v[j];  // the rest's
+        float value = sum[0][tile].v[j];
+        if (t >= FRAME_TILES) value += sum[0][tile + 1].v[j];  // the rest's
         at[token * ROW_PAD + (j / 2) * 8] = value;
       }
+    }
+  }
+
+  // The first `count` tiles of a stage, which begins `done` tiles into the slice.
+  __device__ __forceinline__ void multiply_stage(Accumulator (&sum)[2][COLUMN_TILES], const Vec4* tiles,
+                                                 int count, const TokenOperand& tokens, int done) const {
+#pragma unroll
+    for (int i = 0; i < STAGE_TILES; ++i) {
+      if (i >= count) break;
+      const int k_step = (slice_.first - part_first_ + done + i) * TILE_STEPS;
+      if constexpr (WEIGHT_BITS == 4) {
+        Accumulator group[COLUMN_TILES] = {};
+#pragma unroll
+        for (int step = 0; step < TILE_STEPS; ++step)
+          multiply_step(group, tiles[i * WARP], step, tokens, k_step);
+        const RowScales scales = stream_.group_scales(slice_.first + done, i);
+#pragma unroll
+        for (int t = 0; t < COLUMN_TILES; ++t) add_scaled(sum[i % 2][t], scales, group[t]);
+      } else {
+#pragma unroll
+        for (int step = 0; step < TILE_STEPS; ++step)
+          multiply_step(sum[(i * TILE_STEPS + step) % 2], tiles[i * WARP], step, tokens, k_step);
+      }
+    }
+  }
+
+  // Step `step` of one weight tile, whose first one meets sixteen `k_step` of the tokens.
+  __device__ __forceinline__ static void multiply_step(Accumulator (&sum)[COLUMN_TILES], const Vec4& tile,
+                                                       int step, const TokenOperand& tokens, int k_step) {
+    const Vec4 a = weights_as_bf16(tile, step);
+    const Vec4 half = FRAME_TILES > 0 ? weights_as_half(tile, step) : a;
+#pragma unroll
+    for (int t = 0; t < COLUMN_TILES; ++t) {
+      uint32 b0, b1;
+      tokens.load(k_step + step, t, threadIdx.x % WARP, b0, b1);
+      if (t < FRAME_TILES)
+        mma_half(sum[t], half, b0, b1);
+      else
+        mma(sum[t], a, b0, b1);
     }
   }
 

@@ -2,9 +2,7 @@
 // random_bfloat16: seeded normal numbers, bit for bit those of vla_edge_ros/model/random_weights.py.
 // pack_tiles: rows of a matrix into 16x16 tiles in operand order. to_float: a vector into float32.
 // All run at load time only; they need no size macro.
-#include "common.cuh"
-
-constexpr int LOAD_THREADS = 256;
+#include "packing.cuh"
 
 __device__ __forceinline__ uint64 splitmix64(uint64 x) {
   x += 0x9E3779B97F4A7C15ull;
@@ -33,33 +31,6 @@ extern "C" __global__ void __launch_bounds__(LOAD_THREADS)
   }
 }
 
-// How a stored element becomes a number.
-constexpr int BFLOAT16 = 0, FLOAT16 = 1, FLOAT32 = 2;
-
-__device__ __forceinline__ float load_element(const void* from, uint64 i, int type) {
-  if (type == FLOAT32) return ((const float*)from)[i];
-  const uint16 bits = ((const uint16*)from)[i];
-  if (type == BFLOAT16) return bf16_to_float(bits);
-  float value;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-  return value;
-}
-
-// Where source row r goes among the packed rows.
-//   PLAIN       packed row r
-//   HALF_SPLIT  inside each `period` rows (one head): 8 rows of the lower half, then the 8 rows half a period
-//   on INTERLEAVED 16-row tiles of which this matrix fills the 8 rows from `lane` on (gate: 0, up: 8)
-constexpr int PLAIN = 0, HALF_SPLIT = 1, INTERLEAVED = 2;
-
-__device__ __forceinline__ uint64 packed_row(uint64 row, int order, int period_or_lane) {
-  if (order == HALF_SPLIT) {
-    const int period = period_or_lane, half = period / 2, at = row % period;
-    return row - at + at % half / 8 * 16 + at / half * 8 + at % 8;
-  }
-  if (order == INTERLEAVED) return row / 8 * 16 + period_or_lane + row % 8;
-  return row;
-}
-
 //   tiles  bf16  [row tile][k_tiles][16x16 tile] of the whole packed matrix, zeroed before
 //   from   rows first_row to first_row + rows of a [..][columns] matrix
 // `row_shift` is added to the packed row: where this matrix starts among those packed together.
@@ -71,8 +42,8 @@ extern "C" __global__ void __launch_bounds__(LOAD_THREADS)
     const uint64 k = i % columns;
     const uint64 row = packed_row(first_row + i / columns, order, period_or_lane) + row_shift;
     const int in_row = row % 16, in_k = k % 16;
-    const int lane = in_row % 8 * 4 + in_k % 8 / 2, reg = in_row / 8 + 2 * (in_k / 8);
-    tiles[(row / 16 * k_tiles + k / 16) * 256 + lane * 8 + reg * 2 + in_k % 2] =
+    const int reg = in_row / 8 + 2 * (in_k / 8);
+    tiles[(row / 16 * k_tiles + k / 16) * 256 + tile_lane(in_row, in_k) * 8 + reg * 2 + in_k % 2] =
         float_to_bf16(load_element(from, i, type));
   }
 }

@@ -86,3 +86,11 @@ def test_kernel_rows_cover_every_pass_and_family():
     }
     assert all(row["layer_us"] > 0 for row in rows)
     engine.close()
+
+
+def test_an_unknown_format_is_refused_with_those_there_are(capsys):
+    from vla_edge_ros.bench.chunk import main
+
+    with pytest.raises(SystemExit):
+        main(["--weights", "bf16,fp8"])
+    assert "expected some of bf16,int8,int4, got bf16,fp8" in capsys.readouterr().err

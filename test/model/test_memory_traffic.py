@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from vla_edge_ros.config import ActionConfig, CacheConfig, VlaConfig
+from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, VlaConfig
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B, TINY
 from vla_edge_ros.model.memory_traffic import bytes_a_chunk, floor_ms
 
@@ -28,6 +28,19 @@ def test_33_ms_is_out_of_reach_of_float32_weights_on_an_embedded_board():
     )
     assert floor_ms(QWEN2_5_CODER_1_5B, VlaConfig(), embedded_board) > 100
     assert floor_ms(QWEN2_5_CODER_1_5B, VlaConfig(), 4.5e12) < 6
+
+
+def test_integers_are_read_in_their_own_size_and_keys_and_values_in_bfloat16():
+    kept = 8 * 2 * 2 * 32 * 4096 * 2
+    bf16, int8, int4 = (
+        bytes_a_chunk(TINY, VlaConfig(engine=EngineConfig(weights=weights))) - kept
+        for weights in ("bf16", "int8", "int4")
+    )
+    assert 0.5 < int8 / bf16 < 0.51, "vectors stay as they are"
+    head = 8 * 256 * 64
+    assert 4.125 / 16 < (int4 - head) / (bf16 - 2 * head) < 0.27
+    float32 = bytes_a_chunk(TINY, VlaConfig(engine=EngineConfig(weights="int4")), bytes_a_number=4)
+    assert float32 == 2 * bytes_a_chunk(TINY, VlaConfig())
 
 
 def test_fewer_slots_and_fewer_tokens_lower_the_floor():

@@ -7,7 +7,8 @@ which takes the prefill alone, and one that is wrong throughout. Times of prefil
 device's (events); a chunk's is the wall clock from its first call to its last token on the host. Weights are
 seeded random: speed does not depend on their values.
 
-Run ``python -m vla_edge_ros.bench.chunk --peers --json docs/benchmarks/chunk-h200.json``.
+Run ``python -m vla_edge_ros.bench.chunk --weights bf16,int8,int4 --peers --json
+docs/benchmarks/chunk-h200.json``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import cupy
@@ -30,10 +32,11 @@ from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.engines.cuda.memory import MB
 from vla_edge_ros.engines.cuda.packed_weights import layer_offsets
 from vla_edge_ros.engines.cuda.projection import GEMM_THREADS, TILE_K
+from vla_edge_ros.engines.cuda.weight_format import FORMATS, TILE_BYTES
 from vla_edge_ros.types import CacheView
 
 WARM_UP_CHUNKS = 10
-STREAM_SHARED_BYTES = 8 * 4 * 6 * 512
+STREAM_SHARED_BYTES = 8 * 4 * 6 * TILE_BYTES
 STREAM_REPEATS = 20
 TIMES = ("vision_ms", "prefill_ms", "decode_step_ms", "chunk_ms", "frame_to_action_ms")
 
@@ -115,7 +118,8 @@ def streaming_read(engine: CudaEngine) -> float:
     sizes, stream = engine.sizes, cupy.cuda.Stream(non_blocking=True)
     layers, size = sizes.decoder.num_hidden_layers, layer_offsets(sizes).gate_up
     k_tiles = sizes.decoder.hidden_size // TILE_K
-    row_tiles = layers * size // (k_tiles * 512)
+    row_tiles = layers * size // (k_tiles * TILE_BYTES)  # whatever the bytes mean
+    read = row_tiles * k_tiles * TILE_BYTES
     sink = engine.buffers["status"]
     kernel = engine.kernels["loading"]["stream_read"]
     fastest = 0.0
@@ -130,7 +134,7 @@ def streaming_read(engine: CudaEngine) -> float:
             )  # fmt: skip
             end.record(stream)
             end.synchronize()
-            fastest = max(fastest, layers * size / cupy.cuda.get_elapsed_time(begin, end) * 1e3)
+            fastest = max(fastest, read / cupy.cuda.get_elapsed_time(begin, end) * 1e3)
     return fastest
 
 
@@ -146,11 +150,12 @@ def run_engine(config: VlaConfig, frames: int, repeats: int) -> list[Row]:
     engine = CudaEngine(config)
     begin = time.perf_counter()
     engine.load()
-    print(f"start-up {time.perf_counter() - begin:.2f} s on {engine.sizes.device.name}")
+    start_s = time.perf_counter() - begin
+    print(f"{config.engine.weights}: start-up {start_s:.2f} s on {engine.sizes.device.name}")
     times = measure_engine(engine, frames, repeats, config.model.seed)
     slots = engine.sizes.page_slots + frames * engine.sizes.frame_tokens
     rows = [
-        chunk_row("vla_edge_ros", "bf16", config.action.head, draft, slots, measured)
+        chunk_row("vla_edge_ros", config.engine.weights, config.action.head, draft, slots, measured)
         for draft, measured in times.items()
     ]
     row = rows[0]
@@ -182,15 +187,22 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--frames", type=int, default=124, help="frames in the cache; one prompt page beside")
     parser.add_argument("--repeats", type=int, default=200)
+    parser.add_argument("--weights", default="bf16", help="formats of the engine's rows, comma-separated")
     parser.add_argument("--full-vocabulary", action="store_true", help="add a row with the whole head")
     parser.add_argument("--peers", action="store_true", help="add the PyTorch rows")
     parser.add_argument("--json", default="", help="write the rows here")
     chosen = parser.parse_args(arguments)
+    formats = chosen.weights.split(",")
+    if not set(formats) <= set(FORMATS):
+        parser.error(f"--weights: expected some of {','.join(FORMATS)}, got {chosen.weights}")
     config = VlaConfig()
-    runs: list[Callable[[], list[Row]]] = [lambda: run_engine(config, chosen.frames, chosen.repeats)]
-    if chosen.full_vocabulary:
-        whole = replace(config, action=replace(config.action, head="full_vocabulary"))
-        runs.append(lambda: run_engine(whole, chosen.frames, chosen.repeats))
+    runs: list[Callable[[], list[Row]]] = []
+    for weights in formats:
+        packed = replace(config, engine=replace(config.engine, weights=weights))
+        runs.append(partial(run_engine, packed, chosen.frames, chosen.repeats))
+        if chosen.full_vocabulary:
+            whole = replace(packed, action=replace(packed.action, head="full_vocabulary"))
+            runs.append(partial(run_engine, whole, chosen.frames, chosen.repeats))
     if chosen.peers:
         from vla_edge_ros.bench.torch_peers import run_peers
 

@@ -18,7 +18,9 @@ from vla_edge_ros.engines.cuda import inspection
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.engines.numpy_ops import rope_angles, rotate
 from vla_edge_ros.model.decoder_config import DecoderConfig
+from vla_edge_ros.model.quantise import GROUP, format_of
 from vla_edge_ros.model.random_weights import RandomWeights, scale_and_offset, tensor_key
+from vla_edge_ros.model.weights import Weights
 
 _GENERATOR_BLOCKS, _GENERATOR_THREADS = 2048, 256
 
@@ -64,6 +66,36 @@ def random_model(engine: CudaEngine, weights: RandomWeights) -> Any:
         parameter.copy_(made.reshape(parameter.shape))
     torch.cuda.synchronize()
     return model
+
+
+def model_of(engine: CudaEngine, weights: Weights) -> Any:
+    """The float32 model with these weights, tensor by tensor."""
+    if isinstance(weights, RandomWeights):
+        return random_model(engine, weights)
+    model = empty_model(weights.config, "cuda")
+    for name, parameter in model.named_parameters():
+        parameter.copy_(torch.from_numpy(weights.tensor(name)))
+    return model
+
+
+def quantise_model(model: Any, weights: str) -> None:
+    """Leave in ``model`` what ``engine.weights`` = ``weights`` keeps of it: the rules of quantise.py."""
+    for name, parameter in model.named_parameters():
+        kept_as = format_of(name, weights)
+        if kept_as == "int8":
+            scale = parameter.abs().amax(dim=1, keepdim=True) / 127
+            parameter.copy_(_nearest(parameter, scale, -127, 127) * scale)
+        elif kept_as == "int4":
+            for first in range(0, parameter.shape[1], GROUP):
+                group = parameter[:, first : first + GROUP]
+                high, low = group.amax(dim=1, keepdim=True), group.amin(dim=1, keepdim=True)
+                scale = (torch.where(high >= -low, high, low) / -8).bfloat16().float()
+                group.copy_(_nearest(group, scale, -8, 7) * scale)
+
+
+def _nearest(values: torch.Tensor, scale: torch.Tensor, least: int, most: int) -> torch.Tensor:
+    steps = torch.where(scale == 0, torch.zeros_like(values), values / scale)
+    return steps.round().clamp(least, most)
 
 
 def in_bfloat16(model: Any, exact: Any) -> Any:

@@ -20,6 +20,7 @@ from vla_edge_ros.engines.numpy_ops import Float
 from vla_edge_ros.engines.numpy_threads import limit_blas_threads
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.patch_embedding import patch_projection
+from vla_edge_ros.model.quantise import as_kept
 from vla_edge_ros.model.tensor_shapes import EMBEDDING, head_name
 from vla_edge_ros.model.weights import Weights
 from vla_edge_ros.types import NS_PER_MS, CacheView, MemoryReport
@@ -31,8 +32,9 @@ class NumpyEngine:
     name = "numpy"
 
     def __init__(self, config: VlaConfig, weights: Weights):
+        """``weights`` as they are stored; the engine computes with what ``engine.weights`` leaves of them."""
         self._config = config
-        self._weights = weights
+        self._stored, self._weights = weights, as_kept(weights, config.engine.weights)
         vocabulary = weights.config.vocab_size
         self._first_id = 0 if config.action.head == "full_vocabulary" else vocabulary - config.action.bins
         self._loaded = False
@@ -48,7 +50,7 @@ class NumpyEngine:
             if weights.config.tie_word_embeddings
             else weights.rows(head_name(weights.config), answer_ids)
         )
-        self._projection = patch_projection(weights, self._config.frame, self._config.model.seed)
+        self._projection = patch_projection(self._stored, self._config.frame, self._config.model.seed)
         self._vision: Float | None = None
         self._view: CacheView | None = None
         self._restore_blas_threads = limit_blas_threads(weights.config)

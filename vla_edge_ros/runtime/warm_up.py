@@ -57,8 +57,9 @@ def over_budget(config: VlaConfig, samples: Sequence[ChunkTimes]) -> str:
     gb = bytes_a_chunk(resolve(config.model), config) / 1e9
     return (
         f"a chunk takes {chunk_ms:.1f} ms with a full cache, {budget_ms:.1f} ms are there "
-        f"(timing.deadline_ms less margin_ms): most cycles will fall back. At 2 bytes a number a chunk reads "
-        f"{gb:.2f} GB, which in this time takes a memory of {1000 * gb / budget_ms:.0f} GB/s"
+        f"(timing.deadline_ms less margin_ms): most cycles will fall back. With engine.weights "
+        f"{config.engine.weights} a chunk reads {gb:.2f} GB, which in this time takes a memory of "
+        f"{1000 * gb / budget_ms:.0f} GB/s"
     )
 
 

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from vla_edge_ros.config import ActionConfig, CacheConfig, FrameConfig, VlaConfig
+from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, FrameConfig, VlaConfig
 from vla_edge_ros.model.decoder_config import DecoderConfig
+from vla_edge_ros.model.quantise import as_kept
 from vla_edge_ros.model.random_weights import RandomWeights
+from vla_edge_ros.model.weights import Weights
 from vla_edge_ros.types import CacheView
 
 SEED = 7
@@ -110,6 +112,22 @@ CASES = {
     ),
 }
 
+# Integer weights where they differ: a k shorter than one group, groups that end early, the largest slices, a
+# head that is the embedding.
+for _name, _weights in (
+    ("one head of 64, tied, no bias", "int4"),
+    ("odd inner size, 6 vision tokens, 37 bins, untied", "int8"),
+    ("odd inner size, 6 vision tokens, 37 bins, untied", "int4"),
+    ("7 query heads a KV head, whole vocabulary of odd size", "int4"),
+    ("as many KV heads as query heads", "int8"),
+    ("one layer of Qwen2.5-Coder-1.5B", "int8"),
+    ("one layer of Qwen2.5-Coder-1.5B", "int4"),
+):
+    _case = CASES[_name]
+    CASES[f"{_name}, {_weights}"] = replace(
+        _case, config=replace(_case.config, engine=EngineConfig(weights=_weights))
+    )
+
 
 @pytest.fixture(scope="session")
 def load_case() -> Iterator[Callable[[str], Any]]:
@@ -152,8 +170,15 @@ def engine(load_case: Callable[[str], Any], case_name: str) -> Any:
 
 
 @pytest.fixture
-def weights(case: Case) -> RandomWeights:
+def stored(case: Case) -> RandomWeights:
+    """What the engine was given."""
     return RandomWeights(case.decoder, SEED)
+
+
+@pytest.fixture
+def weights(case: Case, stored: RandomWeights) -> Weights:
+    """What it multiplies with."""
+    return as_kept(stored, case.config.engine.weights)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from vla_edge_ros.config import ActionConfig, CacheConfig, FrameConfig, VlaConfig
+from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, FrameConfig, VlaConfig
 from vla_edge_ros.engines.cuda import inspection
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.model.decoder_config import DecoderConfig
@@ -15,7 +15,7 @@ from vla_edge_ros.model.random_weights import RandomWeights
 from vla_edge_ros.types import CacheView
 
 
-def main(head_dim: int) -> None:
+def main(head_dim: int, weights: str) -> None:
     decoder = DecoderConfig(
         hidden_size=192,
         intermediate_size=172,
@@ -29,6 +29,7 @@ def main(head_dim: int) -> None:
         frame=FrameConfig(width=48, height=32),
         cache=CacheConfig(capacity_slots=16 * 40, page_slots=16),
         action=ActionConfig(bins=37),
+        engine=EngineConfig(weights=weights),
     )
     engine = CudaEngine(config, RandomWeights(decoder, 0))
     engine.load()
@@ -54,4 +55,4 @@ def main(head_dim: int) -> None:
     print("completed")
 
 
-main(int(sys.argv[1]))
+main(int(sys.argv[1]), sys.argv[2])

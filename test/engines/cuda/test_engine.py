@@ -38,11 +38,11 @@ def cosine(a, b):
     return float(np.vdot(a, b) / np.linalg.norm(a) / np.linalg.norm(b))
 
 
-def test_a_stream_of_frames_agrees_with_the_numpy_engine(engine, case, weights, rng):
+def test_a_stream_of_frames_agrees_with_the_numpy_engine(engine, case, stored, rng):
     """Prompt, frames on pages in no order, one evicted from the middle; the same tokens fed to both."""
     from vla_edge_ros.engines.cuda import inspection
 
-    oracle = NumpyEngine(case.config, weights)
+    oracle = NumpyEngine(case.config, stored)
     oracle.load()
     prompt = rng.integers(0, case.decoder.vocab_size, case.config.cache.page_slots // 2 + 1)
     for each in (engine, oracle):
@@ -191,14 +191,14 @@ def test_calls_out_of_order_are_refused(engine, case, rng):
         engine.write_prompt(np.array([case.decoder.vocab_size]), [1])
 
 
-def test_memory_over_the_ceiling_fails_with_a_table(case, weights):
+def test_memory_over_the_ceiling_fails_with_a_table(case, stored):
     from vla_edge_ros.engines.cuda.engine import CudaEngine
 
     config = dataclasses.replace(
         case.config, engine=dataclasses.replace(case.config.engine, vram_ceiling_mb=1)
     )
     with pytest.raises(EngineError, match=r"(?s)vram_ceiling_mb is 1.*kv_cache.*total"):
-        CudaEngine(config, weights).load()
+        CudaEngine(config, stored).load()
 
 
 def test_memory_names_the_parts_and_the_peak_from_outside(engine):
@@ -207,10 +207,10 @@ def test_memory_names_the_parts_and_the_peak_from_outside(engine):
     assert report.peak_bytes >= report.total_bytes
 
 
-def test_close_twice_and_load_again(case, weights, rng):
+def test_close_twice_and_load_again(case, stored, rng):
     from vla_edge_ros.engines.cuda.engine import CudaEngine
 
-    engine = CudaEngine(case.config, weights)
+    engine = CudaEngine(case.config, stored)
     engine.close()
     engine.load()
     engine.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CUDA engine against Hugging Face transformers in float32 on the same bfloat16 weights.
+"""The CUDA engine against Hugging Face transformers in float32 on the same weights, in every format.
 
 One chunk: the vision tokens' prefill and seven decode steps, behind the same cached keys and values. The
 yardstick beside the fixed limits is transformers' own error when it runs in bfloat16 on the same input.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vla_edge_ros.config import CacheConfig, ModelSource, VlaConfig
+from vla_edge_ros.config import CacheConfig, EngineConfig, ModelSource, VlaConfig
 from vla_edge_ros.model.bfloat16 import round_to_bfloat16
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B
 from vla_edge_ros.model.random_weights import RandomWeights
@@ -36,17 +36,18 @@ def reference(torch):
     return huggingface_reference
 
 
-@pytest.fixture(scope="module")
-def full(torch, reference):
-    """The full-size engine, and the reference in float32 and bfloat16."""
+@pytest.fixture(scope="module", params=["bf16", "int8", "int4"])
+def full(torch, reference, request):
+    """The full-size engine, and the reference in float32 and bfloat16 on what the format leaves."""
     from vla_edge_ros.engines.cuda.engine import CudaEngine
 
     weights = RandomWeights(QWEN2_5_CODER_1_5B, SEED)
-    engine = CudaEngine(VlaConfig(), weights)
+    engine = CudaEngine(VlaConfig(engine=EngineConfig(weights=request.param)), weights)
     engine.load()
-    model = reference.random_model(engine, weights)
-    half = reference.in_bfloat16(reference.random_model(engine, weights), model)
-    yield engine, model, half
+    model, half = (reference.random_model(engine, weights) for _ in range(2))
+    for each in (model, half):
+        reference.quantise_model(each, request.param)
+    yield engine, model, reference.in_bfloat16(half, model)
     engine.close()
 
 

@@ -254,13 +254,13 @@ def test_head_takes_the_last_live_token_and_embeds_the_best(
     assert engine._status[0] == 0
 
 
-def test_patch_embedding_and_pooled_embedding(engine, case, weights, rng):
+def test_patch_embedding_and_pooled_embedding(engine, case, stored, rng):
     frame, sizes = case.config.frame, engine.sizes
     pixels = rng.integers(0, 256, (frame.height, frame.width, 3), np.uint8)
 
     vision = engine.embed_frame(pixels)
 
-    expected = ops.patch_embed(pixels, patch_projection(weights, frame, case.config.model.seed))
+    expected = ops.patch_embed(pixels, patch_projection(stored, frame, case.config.model.seed))
     shape = (sizes.prefill.tokens, case.decoder.hidden_size)
     got = engine.buffers.array("tokens_in", np.float32, shape).get()[: frame.tokens]
     assert relative_error(got, expected) < 1e-5
@@ -268,11 +268,13 @@ def test_patch_embedding_and_pooled_embedding(engine, case, weights, rng):
     assert vision.vision_ms > 0
 
 
-def test_random_weights_are_numpys_bit_for_bit(engine, case, weights):
-    """Read back through the packing: the embedding, which is stored in plain row order of tiles."""
-    rows, hidden = case.decoder.vocab_size, case.decoder.hidden_size
-    tiles = engine.buffers.array("embedding", np.uint16, (-(-rows // 16), hidden // 16, 32, 4, 2)).get()
-    row, k = np.mgrid[:rows, :hidden]
-    lane, reg = row % 8 * 4 + k % 8 // 2, row % 16 // 8 + 2 * (k % 16 // 8)
-    got = tiles[row // 16, k // 16, lane, reg, k % 2]
-    np.testing.assert_array_equal(got, weights.raw(EMBEDDING)[1])
+def test_packed_weights_are_numpys_bit_for_bit(engine, case, weights):
+    """Made or quantised on the device, read back through the packing."""
+    from vla_edge_ros.engines.cuda.packed_weights import targets
+    from vla_edge_ros.engines.cuda.weight_inspection import read_weights
+
+    for target in targets(engine.sizes):
+        if target.matrix:
+            rows, values = read_weights(engine, target)
+            expected = weights.rows(target.tensor, rows)
+            np.testing.assert_array_equal(values, expected, err_msg=target.tensor)

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("cupy")
 
-from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.config import EngineConfig, VlaConfig
 from vla_edge_ros.engines.cuda.buffers import scratch_needs
 from vla_edge_ros.engines.cuda.memory import MB, DeviceMemory, memory_table
 from vla_edge_ros.engines.cuda.packed_weights import PIECE_BYTES, weight_needs
@@ -45,6 +45,18 @@ def test_weights_are_two_bytes_each_and_nothing_is_kept_twice(needs):
     assert kept == 2 * matrices
     assert needs["embedding"] == 2 * decoder.vocab_size * decoder.hidden_size
     assert needs["head"] == 2 * 256 * decoder.hidden_size
+
+
+@pytest.mark.parametrize(("weights", "bits"), [("int8", 8), ("int4", 4.125)])
+def test_integers_take_their_bits_and_their_scales(weights, bits, needs):
+    """int8 has a float32 a row beside them, int4 a bfloat16 for 128; embedding and head are int8 in both."""
+    got = weight_needs(plan(QWEN2_5_CODER_1_5B, VlaConfig(engine=EngineConfig(weights=weights)), H200))
+    for name in ("qkv", "output", "gate_up", "down"):
+        assert got[name] == pytest.approx(needs[name] * bits / 16, rel=0.003)
+    for name in ("embedding", "head"):
+        assert got[name] == pytest.approx(needs[name] / 2, rel=0.003)
+    for name in ("norms", "qkv_bias", "patch_projection"):
+        assert got[name] == needs[name]
 
 
 def test_over_the_ceiling_no_device_is_asked_and_the_error_is_the_table(needs):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("cupy", reason="CuPy brings the NVRTC bindings")
@@ -13,7 +15,7 @@ try:
 except (ImportError, RuntimeError) as error:
     pytest.skip(f"NVRTC cannot be loaded: {error}", allow_module_level=True)
 
-from vla_edge_ros.config import ActionConfig, CacheConfig, FrameConfig, VlaConfig
+from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, FrameConfig, VlaConfig
 from vla_edge_ros.engines.cuda import nvrtc
 from vla_edge_ros.engines.cuda.kernels import loading_sources, pass_sources
 from vla_edge_ros.engines.cuda.sizes import Device, plan
@@ -45,8 +47,9 @@ ODD_CONFIG = VlaConfig(
     cache=CacheConfig(capacity_slots=1024, page_slots=64),
     action=ActionConfig(bins=37),
 )
+FORMATS = ("bf16", "int8", "int4")
 TEXT = nvrtc.kernel_text()
-TINY_FILE = ("embedding.cu", 90, {"HIDDEN": 64})
+TINY_FILE = ("embedding.cu", 90, {"HIDDEN": 64, "EMBEDDING_BITS": 16, "EMBEDDING_TILES": 4})
 
 
 @pytest.fixture(autouse=True)
@@ -63,9 +66,13 @@ def every_source(sizes):
     return [*loading_sources(), *(source for name in sizes.passes for source in pass_sources(sizes, name))]
 
 
+@pytest.mark.parametrize("weights", FORMATS)
 @pytest.mark.parametrize("architecture", CHIPS)
-def test_all_kernels_compile_at_full_size_and_a_second_start_compiles_nothing(architecture, monkeypatch):
-    sizes = plan(QWEN2_5_CODER_1_5B, VlaConfig(), Device("chip", architecture, *CHIPS[architecture]))
+def test_all_kernels_compile_at_full_size_and_a_second_start_compiles_nothing(
+    architecture, weights, monkeypatch
+):
+    config = VlaConfig(engine=EngineConfig(weights=weights))
+    sizes = plan(QWEN2_5_CODER_1_5B, config, Device("chip", architecture, *CHIPS[architecture]))
     sources = every_source(sizes)
     assert set(sizes.passes) == {"decode", "prefill", "drafted", "verify"}
     first = [nvrtc.compile_kernels(file, architecture, macros) for file, _, macros in sources]
@@ -74,8 +81,10 @@ def test_all_kernels_compile_at_full_size_and_a_second_start_compiles_nothing(ar
     assert [nvrtc.compile_kernels(file, architecture, macros) for file, _, macros in sources] == first
 
 
-def test_all_kernels_compile_at_odd_sizes():
-    sizes = plan(ODD, ODD_CONFIG, Device("chip", 87, *CHIPS[87]))
+@pytest.mark.parametrize("weights", FORMATS)
+def test_all_kernels_compile_at_odd_sizes(weights):
+    config = replace(ODD_CONFIG, engine=EngineConfig(weights=weights))
+    sizes = plan(ODD, config, Device("chip", 87, *CHIPS[87]))
     for file, _, macros in every_source(sizes):
         assert nvrtc.compile_kernels(file, 87, macros)
 

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("cupy")
 
-from vla_edge_ros.config import VlaConfig  # noqa: E402
+from vla_edge_ros.config import EngineConfig, VlaConfig  # noqa: E402
 from vla_edge_ros.engines.cuda.buffers import scratch_needs  # noqa: E402
 from vla_edge_ros.engines.cuda.kernels import SIGNATURES, Residual  # noqa: E402
 from vla_edge_ros.engines.cuda.packed_weights import WeightLoader, targets, weight_needs  # noqa: E402
@@ -54,9 +54,14 @@ class Addresses:
         return self.at[name]
 
 
+@pytest.fixture(params=["bf16", "int8", "int4"])
+def config(request):
+    return VlaConfig(engine=EngineConfig(weights=request.param))
+
+
 @pytest.fixture(params=[H200, ORIN, ADA], ids=lambda device: device.name)
-def recorded(request):
-    sizes = plan(QWEN2_5_CODER_1_5B, VlaConfig(), request.param)
+def recorded(request, config):
+    sizes = plan(QWEN2_5_CODER_1_5B, config, request.param)
     memory = Addresses({**weight_needs(sizes), **scratch_needs(sizes)})
     calls = []
     every = {name: RecordedKernel(name, calls) for name in SIGNATURES}
@@ -93,15 +98,15 @@ def test_embedding_a_frame_is_three_kernels(recorded):
     assert [call[0] for call in calls] == ["patch_operand", "patch_projection", "pool_tokens"]
 
 
-def test_the_busiest_block_reads_little_more_than_its_share():
-    decode = plan(QWEN2_5_CODER_1_5B, VlaConfig(), H200).decode
+def test_the_busiest_block_reads_little_more_than_its_share(config):
+    decode = plan(QWEN2_5_CODER_1_5B, config, H200).decode
     for cut, row_tiles in ((decode.qkv, 128), (decode.output, 96), (decode.gate_up, 1120), (decode.down, 96)):
         busiest = -(-row_tiles // cut.blocks) / cut.parts
         assert busiest <= 1.08 * row_tiles / H200.multiprocessors
 
 
-def test_two_kernels_of_a_decode_step_share_an_sm_where_they_overlap():
-    sizes = plan(QWEN2_5_CODER_1_5B, VlaConfig(), H200)
+def test_two_kernels_of_a_decode_step_share_an_sm_where_they_overlap(config):
+    sizes = plan(QWEN2_5_CODER_1_5B, config, H200)
     for cut in (sizes.decode.qkv, sizes.decode.output, sizes.decode.gate_up, sizes.decode.down):
         assert 2 * cut.shared_bytes <= H200.shared_bytes_sm
 
@@ -131,8 +136,9 @@ def test_random_weights_cover_each_tensor_once(recorded, monkeypatch):
         loader._load(target)
     rows = defaultdict(int)
     for kernel, *_, values in calls:
-        if kernel == "pack_tiles":
-            rows[values[0], values[7], values[9]] += values[4]
+        if kernel in ("pack_tiles", "quantise_int8", "quantise_int4"):
+            from_end = values[-8:]  # from here on all three have the same arguments
+            rows[values[0], from_end[5], from_end[7]] += from_end[2]
     assert (
         sum(rows.values())
         == sum(shape[0] for shape in tensor_shapes(sizes.decoder).values() if len(shape) == 2)

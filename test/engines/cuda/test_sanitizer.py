@@ -18,14 +18,17 @@ ROOT = Path(__file__).resolve().parents[3]
 FOUND = 9
 
 
-@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize(
+    ("head_dim", "weights"), [(64, "bf16"), (128, "bf16"), (64, "int8"), (64, "int4"), (128, "int4")]
+)
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
-def test_a_small_model_is_clean(tool, head_dim):
+def test_a_small_model_is_clean(tool, head_dim, weights):
     sanitizer = shutil.which("compute-sanitizer")
     if sanitizer is None:
         pytest.skip("compute-sanitizer is not installed")
+    program = [sys.executable, PROGRAM, str(head_dim), weights]
     ran = subprocess.run(
-        [sanitizer, "--tool", tool, "--error-exitcode", str(FOUND), sys.executable, PROGRAM, str(head_dim)],
+        [sanitizer, "--tool", tool, "--error-exitcode", str(FOUND), *program],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,

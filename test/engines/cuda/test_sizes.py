@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, FrameConfig, VlaConfig
-from vla_edge_ros.engines.cuda.projection import TILE_K, TILE_ROWS, plan_projections
+from vla_edge_ros.engines.cuda.projection import GEMM_WARPS, MOST_RING_BYTES, TILE_K, plan_projections
 from vla_edge_ros.engines.cuda.sizes import Device, plan
 from vla_edge_ros.engines.cuda.token_rows import TokenRows
+from vla_edge_ros.engines.cuda.weight_format import FORMATS, TILE_ROWS
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B, TINY, DecoderConfig
 
@@ -78,18 +79,26 @@ decoders = st.builds(
 )
 
 
-@given(decoders, st.sampled_from(DEVICES), st.sampled_from([(128, 64, 32), (48, 32, 16), (128, 128, 64)]))
-def test_every_accepted_size_fits_every_chip(decoder, device, frame):
+@given(
+    decoders,
+    st.sampled_from(DEVICES),
+    st.sampled_from([(128, 64, 32), (48, 32, 16), (128, 128, 64)]),
+    st.sampled_from(sorted(FORMATS)),
+)
+def test_every_accepted_size_fits_every_chip_in_every_format(decoder, device, frame, weights):
     width, height, slots = frame
     config = VlaConfig(
         frame=FrameConfig(width=width, height=height),
         cache=CacheConfig(capacity_slots=slots * 64, page_slots=slots),
+        engine=EngineConfig(weights=weights),
     )
     sizes = plan(decoder, config, device)
     for variant in sizes.passes.values():
         for cut in (variant.qkv, variant.output, variant.gate_up, variant.down, variant.head, variant.patch):
             assert cut.shared_bytes <= device.shared_bytes
             assert cut.blocks >= 1 and cut.stages >= 1 and 1 <= cut.stage_tiles <= 6
+            ring = cut.stages * cut.weights.stage_bytes(cut.stage_tiles)
+            assert ring <= MOST_RING_BYTES and GEMM_WARPS * ring < cut.shared_bytes
         assert variant.qkv.parts == variant.gate_up.parts == 1, "their epilogues need whole sums"
         attention = variant.attention
         assert attention.shared_bytes <= device.shared_bytes and attention.threads <= 1024
@@ -140,7 +149,9 @@ def test_no_cut_is_much_worse_than_the_best_possible(token_tiles, row_tiles, k_t
     assert cut.blocks * cut.parts <= max(device.multiprocessors, cut.parts)
 
 
-def test_padding_to_tiles():
-    sizes = plan(with_sizes(intermediate_size=8961), VlaConfig(), H200)
-    assert sizes.intermediate == 8976 and sizes.intermediate % TILE_K == 0
+@pytest.mark.parametrize(("weights", "padded"), [("bf16", 8976), ("int8", 8992), ("int4", 9024)])
+def test_padding_to_tiles(weights, padded):
+    sizes = plan(with_sizes(intermediate_size=8961), VlaConfig(engine=EngineConfig(weights=weights)), H200)
+    assert sizes.intermediate == padded and sizes.intermediate % TILE_K == 0
+    assert sizes.patch_values == 768
     assert sizes.head_first + sizes.head_rows == QWEN2_5_CODER_1_5B.vocab_size

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import ceil
 
 from vla_edge_ros.engines.cuda.device_sizes import Device
-from vla_edge_ros.engines.cuda.projection import TILE_ROWS, WARP
 from vla_edge_ros.engines.cuda.token_rows import TokenRows
+from vla_edge_ros.engines.cuda.weight_format import TILE_ROWS, WARP
 from vla_edge_ros.model.decoder_config import DecoderConfig
 
 MAX_SPLITS = 32  # one lane of a warp a split

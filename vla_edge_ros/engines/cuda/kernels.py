@@ -82,6 +82,7 @@ _FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 _LOADING_FILES = {
     "weights.cu": ("random_bfloat16", "pack_tiles", "to_float"),
+    "quantise.cu": ("quantise_int8", "quantise_int4"),
     "bandwidth.cu": ("stream_read",),
 }
 
@@ -104,6 +105,8 @@ SIGNATURES: Mapping[str, tuple[Any, ...]] = {
     "pool_tokens": (_P, _P),
     "random_bfloat16": (_P, _L, _L, _L, _D, _D),
     "pack_tiles": (_P, _P, _I, _L, _L, _L, _L, _L, _I, _I),
+    "quantise_int8": (_P, _P, _P, _I, _L, _L, _L, _L, _L, _I, _I),
+    "quantise_int4": (_P, _P, _P, _I, _L, _L, _L, _L, _L, _I, _I),
     "to_float": (_P, _P, _I, _L, _L, _I, _I),
     "stream_read": (_P, _P, _I, _I),
 }

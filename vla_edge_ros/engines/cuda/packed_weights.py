@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decoder's weights on the device, packed in the order the kernels stream them.
 
-Tensor by tensor, in pieces: mapped file, page-locked piece, device piece, packed in place. Random weights are
-made on the device. No second copy of the model exists on either side.
+Tensor by tensor, in pieces: mapped file, page-locked piece, device piece, packed or quantised in place.
+Random weights are made on the device. No second copy of the model exists on either side.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from numpy.typing import NDArray
 from vla_edge_ros.config import FrameConfig
 from vla_edge_ros.engines.cuda.kernels import Kernel
 from vla_edge_ros.engines.cuda.memory import DeviceMemory, pinned_array
-from vla_edge_ros.engines.cuda.projection import TILE_BYTES, TILE_K, TILE_ROWS
 from vla_edge_ros.engines.cuda.sizes import Sizes
+from vla_edge_ros.engines.cuda.weight_format import BF16, WeightFormat
 from vla_edge_ros.model.patch_embedding import PATCH_PROJECTION, patch_projection
 from vla_edge_ros.model.random_weights import RandomWeights, scale_and_offset, tensor_key
 from vla_edge_ros.model.tensor_shapes import EMBEDDING, FINAL_NORM, head_name, layer_prefix, tensor_shapes
 from vla_edge_ros.model.weights import Weights
 
 PIECE_BYTES = 32 << 20
-PLAIN, HALF_SPLIT, INTERLEAVED = 0, 1, 2  # row orders of pack_tiles
-_TYPES = {"bfloat16": (0, 2), "float16": (1, 2), "float32": (2, 4)}  # code of weights.cu, bytes
+PLAIN, HALF_SPLIT, INTERLEAVED = 0, 1, 2  # row orders of packing.cuh
+_TYPES = {"bfloat16": (0, 2), "float16": (1, 2), "float32": (2, 4)}  # code of packing.cuh, bytes
+_PACKERS = {"bf16": "pack_tiles", "int8": "quantise_int8", "int4": "quantise_int4"}
 _THREADS = 256
 _BLOCKS = 2048
 _UP_ROWS = 8  # where the up rows begin in a gate-and-up tile
@@ -37,20 +38,20 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Target:
-    """Where one tensor goes: ``buffer`` at byte ``offset``; ``k_tiles`` 0 for a vector."""
+    """Where one tensor goes: ``buffer`` at byte ``offset``.
+
+    ``matrix``: padded rows and columns of the packed matrix that it is a part of; none for a vector.
+    """
 
     tensor: str
     buffer: str
     offset: int
-    k_tiles: int
+    matrix: tuple[int, int] | None
+    weights: WeightFormat = BF16
     row_shift: int = 0
     order: int = PLAIN
     period_or_lane: int = 0
     rows: tuple[int, int] | None = None
-
-
-def matrix_bytes(rows: int, columns: int) -> int:
-    return ceil(rows / TILE_ROWS) * ceil(columns / TILE_K) * TILE_BYTES
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class LayerOffsets:
 
 
 def layer_offsets(sizes: Sizes) -> LayerOffsets:
-    decoder, inner = sizes.decoder, sizes.intermediate
+    decoder, inner, matrix_bytes = sizes.decoder, sizes.intermediate, sizes.weights.matrix_bytes
     qkv_rows = decoder.q_size + 2 * decoder.kv_size
     return LayerOffsets(
         qkv=matrix_bytes(qkv_rows, decoder.hidden_size),
@@ -83,15 +84,15 @@ def weight_needs(sizes: Sizes) -> dict[str, int]:
     decoder, at = sizes.decoder, layer_offsets(sizes)
     layers, hidden = decoder.num_hidden_layers, decoder.hidden_size
     return {
-        "embedding": matrix_bytes(decoder.vocab_size, hidden),
-        "head": 0 if head_is_embedding(sizes) else matrix_bytes(sizes.head_rows, hidden),
+        "embedding": sizes.embedding.matrix_bytes(decoder.vocab_size, hidden),
+        "head": 0 if head_is_embedding(sizes) else sizes.embedding.matrix_bytes(sizes.head_rows, hidden),
         "qkv": layers * at.qkv,
         "output": layers * at.output,
         "gate_up": layers * at.gate_up,
         "down": layers * at.down,
         "norms": (2 * layers + 1) * at.norm,
         "qkv_bias": layers * at.bias,
-        "patch_projection": matrix_bytes(hidden, sizes.patch_values),
+        "patch_projection": BF16.matrix_bytes(hidden, sizes.patch_values),
     }
 
 
@@ -102,33 +103,36 @@ def head_is_embedding(sizes: Sizes) -> bool:
 def targets(sizes: Sizes) -> list[Target]:
     """Every tensor of the decoder, in the order of a forward pass."""
     decoder, size = sizes.decoder, layer_offsets(sizes)
-    hidden_tiles, inner_tiles = decoder.hidden_size // TILE_K, sizes.intermediate // TILE_K
-    found = [Target(EMBEDDING, "embedding", 0, hidden_tiles)]
+    hidden, inner, body = decoder.hidden_size, sizes.intermediate, sizes.weights
+    found = [Target(EMBEDDING, "embedding", 0, (decoder.vocab_size, hidden), sizes.embedding)]
     qkv_rows = (("q", 0), ("k", decoder.q_size), ("v", decoder.q_size + decoder.kv_size))
+    qkv = (decoder.q_size + 2 * decoder.kv_size, hidden)
     for layer in range(decoder.num_hidden_layers):
         at = layer_prefix(layer)
-        found.append(Target(at + "input_layernorm.weight", "norms", 2 * layer * size.norm, 0))
+        found.append(Target(at + "input_layernorm.weight", "norms", 2 * layer * size.norm, None))
         for name, shift in qkv_rows:
+            order = (shift, HALF_SPLIT, decoder.head_dim)
             weight = f"{at}self_attn.{name}_proj.weight"
-            found.append(
-                Target(weight, "qkv", layer * size.qkv, hidden_tiles, shift, HALF_SPLIT, decoder.head_dim)
-            )
+            found.append(Target(weight, "qkv", layer * size.qkv, qkv, body, *order))
             if decoder.qkv_bias:
                 bias = f"{at}self_attn.{name}_proj.bias"
-                found.append(
-                    Target(bias, "qkv_bias", layer * size.bias, 0, shift, HALF_SPLIT, decoder.head_dim)
-                )
+                found.append(Target(bias, "qkv_bias", layer * size.bias, None, BF16, *order))
         output = at + "self_attn.o_proj.weight"
-        found.append(Target(output, "output", layer * size.output, decoder.q_size // TILE_K))
-        found.append(Target(at + "post_attention_layernorm.weight", "norms", (2 * layer + 1) * size.norm, 0))
+        found.append(Target(output, "output", layer * size.output, (hidden, decoder.q_size), body))
+        norm = at + "post_attention_layernorm.weight"
+        found.append(Target(norm, "norms", (2 * layer + 1) * size.norm, None))
         for name, lane in (("gate", 0), ("up", _UP_ROWS)):
-            weight = f"{at}mlp.{name}_proj.weight"
-            found.append(Target(weight, "gate_up", layer * size.gate_up, hidden_tiles, 0, INTERLEAVED, lane))
-        found.append(Target(at + "mlp.down_proj.weight", "down", layer * size.down, inner_tiles))
-    found.append(Target(FINAL_NORM, "norms", 2 * decoder.num_hidden_layers * size.norm, 0))
+            weight, into = f"{at}mlp.{name}_proj.weight", layer * size.gate_up
+            found.append(Target(weight, "gate_up", into, (2 * inner, hidden), body, 0, INTERLEAVED, lane))
+        found.append(Target(at + "mlp.down_proj.weight", "down", layer * size.down, (hidden, inner), body))
+    found.append(Target(FINAL_NORM, "norms", 2 * decoder.num_hidden_layers * size.norm, None))
     if not head_is_embedding(sizes):
-        rows = (sizes.head_first, sizes.head_first + sizes.head_rows)
-        found.append(Target(head_name(decoder), "head", 0, hidden_tiles, -sizes.head_first, rows=rows))
+        rows, first = sizes.head_rows, sizes.head_first
+        kept = (first, first + rows)
+        head = Target(
+            head_name(decoder), "head", 0, (rows, hidden), sizes.embedding, row_shift=-first, rows=kept
+        )
+        found.append(head)
     return found
 
 
@@ -148,7 +152,8 @@ class WeightLoader:
             self._load(target)
         progress(PATCH_PROJECTION, len(todo), len(todo) + 1)
         projection = np.ascontiguousarray(patch_projection(self._weights, frame, seed), np.float32)
-        into = Target(PATCH_PROJECTION, "patch_projection", 0, sizes.patch_values // TILE_K)
+        matrix = (sizes.decoder.hidden_size, sizes.patch_values)
+        into = Target(PATCH_PROJECTION, "patch_projection", 0, matrix)
         self._upload(into, "float32", projection)
         progress(PATCH_PROJECTION, len(todo) + 1, len(todo) + 1)
 
@@ -194,16 +199,19 @@ class WeightLoader:
         source = self._piece.ptr + skip * element
         out = self._memory[target.buffer] + target.offset
         shift = target.row_shift % (1 << 64)
-        if target.k_tiles:
-            self._kernels["pack_tiles"].launch(
+        order = (target.order, target.period_or_lane)
+        if target.matrix:
+            kept = target.weights
+            k_tiles = kept.k_tiles(target.matrix[1])
+            scales = () if kept is BF16 else (out + kept.tiles_bytes(*target.matrix),)
+            self._kernels[_PACKERS[kept.name]].launch(
                 self._stream, (_BLOCKS, 1, 1), _THREADS, 0,
-                out, source, code, row, rows, columns, target.k_tiles, shift, target.order,
-                target.period_or_lane,
+                out, *scales, source, code, row, rows, columns, k_tiles, shift, *order,
             )  # fmt: skip
         else:
             self._kernels["to_float"].launch(
                 self._stream, (ceil(rows / _THREADS), 1, 1), _THREADS, 0,
-                out, source, code, rows, shift, target.order, target.period_or_lane,
+                out, source, code, rows, shift, *order,
             )  # fmt: skip
 
 

@@ -15,10 +15,13 @@ from math import ceil
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.cuda.attention_cut import Attention, plan_attentions
 from vla_edge_ros.engines.cuda.device_sizes import Device
-from vla_edge_ros.engines.cuda.projection import TILE_K, TILE_ROWS, Projection, plan_projections
+from vla_edge_ros.engines.cuda.projection import Projection, plan_projections
 from vla_edge_ros.engines.cuda.token_rows import TILE_TOKENS, TokenRows
+from vla_edge_ros.engines.cuda.weight_format import BF16, FORMATS, TILE_ROWS, WeightFormat
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.decoder_config import DecoderConfig
+from vla_edge_ros.model.quantise import format_of
+from vla_edge_ros.model.tensor_shapes import EMBEDDING
 
 MAX_TOKENS = 64  # of a frame
 DRAFT_TOKENS = (8, 16, 32)  # a thread of draft_head.cu finishes rows of one token only
@@ -55,11 +58,13 @@ class Sizes:
 
     decoder: DecoderConfig
     device: Device
+    weights: WeightFormat  # of the layers' matrices
+    embedding: WeightFormat  # of embedding and head
     pages: int
     page_slots: int
     ranks: int  # rows of the rotary table
-    intermediate: int  # padded to 16
-    patch_values: int  # padded to 16
+    intermediate: int  # padded to a tile's k
+    patch_values: int  # padded to a tile's k
     frame: tuple[int, int, int]  # width, height, patch size
     frame_tokens: int
     head_rows: int
@@ -95,6 +100,9 @@ class Sizes:
             "SOFTMAX_SCALE": f"{decoder.head_dim**-0.5!r}f",
             "PAGE_SLOTS": self.page_slots,
             "MAX_PAGES": self.pages,
+            "WEIGHT_BITS": cut.weights.bits,
+            "EMBEDDING_BITS": self.embedding.bits,
+            "EMBEDDING_TILES": ceil(decoder.vocab_size / TILE_ROWS),
             "STAGES": cut.stages,
             "STAGE_TILES": cut.stage_tiles,
             "BATCH_TILES": cut.batch_tiles,
@@ -119,8 +127,10 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
     """Raise ``EngineError`` for sizes the kernels do not have, naming what they have."""
     _check(decoder, config, device)
     pages, slots = config.cache.pages, config.cache.page_slots
-    intermediate = round_up(decoder.intermediate_size, TILE_K)
-    patch_values = round_up(config.frame.patch_size**2 * 3, TILE_K)
+    body = FORMATS[config.engine.weights]
+    embedding = FORMATS[format_of(EMBEDDING, config.engine.weights)]
+    intermediate = round_up(decoder.intermediate_size, body.tile_k)
+    patch_values = round_up(config.frame.patch_size**2 * 3, BF16.tile_k)
     whole_head = config.action.head == "full_vocabulary"
     head_rows = decoder.vocab_size if whole_head else config.action.bins
 
@@ -131,10 +141,10 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
     drafted = _draft_tokens(config)
 
     def plan_passes(rows: dict[str, TokenRows]) -> dict[str, PassSizes]:
-        def cut(row_count: int, k: int, most_parts: int) -> list[Projection]:
+        def cut(row_count: int, k: int, most_parts: int, weights: WeightFormat = body) -> list[Projection]:
             return plan_projections(
-                list(rows.values()), ceil(row_count / TILE_ROWS), k // TILE_K, most_parts,
-                device.multiprocessors, device.shared_bytes, device.shared_bytes_sm,
+                list(rows.values()), ceil(row_count / TILE_ROWS), k // weights.tile_k, most_parts,
+                device.multiprocessors, device.shared_bytes, device.shared_bytes_sm, weights,
             )  # fmt: skip
 
         hidden, q_size = decoder.hidden_size, decoder.q_size
@@ -144,8 +154,8 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
             cut(hidden, q_size, 8),
             cut(2 * intermediate, hidden, 1),
             cut(hidden, intermediate, 16),
-            cut(head_rows, hidden, 1),
-            cut(hidden, patch_values, 1),
+            cut(head_rows, hidden, 1, embedding),
+            cut(hidden, patch_values, 1, BF16),
         )
         return {
             name: PassSizes(rows[name], *cuts)
@@ -165,6 +175,8 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
     return Sizes(
         decoder=decoder,
         device=device,
+        weights=body,
+        embedding=embedding,
         pages=pages,
         page_slots=slots,
         ranks=config.cache.capacity_slots + slots,
