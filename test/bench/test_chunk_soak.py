@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The soak itself must be able to fail: a token or a bit that changes ends it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cupy")
+
+from vla_edge_ros.bench import chunk_soak
+
+
+def test_each_kind_of_draft_is_what_its_name_says():
+    rng, ids = np.random.default_rng(0), np.arange(100, 120)
+    tokens = (100, 101, 102, 103)
+    drafts = chunk_soak.drafts_of(rng, tokens, ids)
+    assert drafts["none"] == [] and drafts["right"] == list(tokens)
+    assert sum(a != b for a, b in zip(drafts["one_wrong"], tokens, strict=True)) <= 1
+    assert len(drafts["random"]) == 4 and set(drafts["random"]) <= set(ids.tolist())
+
+
+@pytest.fixture
+def engine():
+    from vla_edge_ros.config import CacheConfig, VlaConfig
+    from vla_edge_ros.engines.cuda.engine import CudaEngine
+    from vla_edge_ros.model.decoder_config import DecoderConfig
+    from vla_edge_ros.model.random_weights import RandomWeights
+
+    decoder = DecoderConfig(
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=64,
+        vocab_size=600,
+    )
+    engine = CudaEngine(VlaConfig(cache=CacheConfig(capacity_slots=512)), RandomWeights(decoder, 0))
+    engine.load()
+    yield engine
+    engine.close()
+
+
+@pytest.mark.gpu
+def test_a_short_soak_compares_tokens_and_caches(engine):
+    row = chunk_soak.soak(engine, minutes=0.02, seed=3)
+    assert row["chunks"] > chunk_soak.CHECK_EVERY and row["caches_compared"] > 0
+    assert "right 1" in row["draft_and_passes"] and "none 8" in row["draft_and_passes"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("what", ["tokens", "bits"])
+def test_a_change_ends_the_soak(engine, monkeypatch, what):
+    calls = []
+
+    def changing_bits(*_):
+        calls.append(1)
+        return b"other" if len(calls) > chunk_soak.FRAMES else b"first"
+
+    if what == "bits":
+        monkeypatch.setattr(chunk_soak, "bits_of", changing_bits)
+        text = "the cache's bits differ"
+    else:
+        decode = engine.decode
+
+        def other_tokens(view, count, should_stop):
+            calls.append(1)
+            decoded = decode(view, count, should_stop)
+            if len(calls) <= chunk_soak.FRAMES:
+                return decoded
+            return type(decoded)(decoded.tokens[::-1], decoded.step_ms, False)
+
+        monkeypatch.setattr(engine, "decode", other_tokens)
+        text = "at first"
+    with pytest.raises(AssertionError, match=text):
+        chunk_soak.soak(engine, minutes=0.05, seed=3)
