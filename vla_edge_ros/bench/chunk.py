@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import cupy
@@ -154,8 +155,11 @@ def run_engine(config: VlaConfig, frames: int, repeats: int) -> list[Row]:
     print(f"{config.engine.weights}: start-up {start_s:.2f} s on {engine.sizes.device.name}")
     times = measure_engine(engine, frames, repeats, config.model.seed)
     slots = engine.sizes.page_slots + frames * engine.sizes.frame_tokens
+    off = {"none": "off"} if not engine.sizes.draft_tokens else {}  # a cut of its own
     rows = [
-        chunk_row("vla_edge_ros", config.engine.weights, config.action.head, draft, slots, measured)
+        chunk_row(
+            "vla_edge_ros", config.engine.weights, config.action.head, off.get(draft, draft), slots, measured
+        )
         for draft, measured in times.items()
     ]
     row = rows[0]
@@ -189,6 +193,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--weights", default="bf16", help="formats of the engine's rows, comma-separated")
     parser.add_argument("--full-vocabulary", action="store_true", help="add a row with the whole head")
+    parser.add_argument(
+        "--drafts", default="last_action", help="engine.draft of the engine's rows, comma-separated"
+    )
     parser.add_argument("--peers", action="store_true", help="add the PyTorch rows")
     parser.add_argument("--json", default="", help="write the rows here")
     chosen = parser.parse_args(arguments)
@@ -197,8 +204,8 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"--weights: expected some of {','.join(FORMATS)}, got {chosen.weights}")
     config = VlaConfig()
     runs: list[Callable[[], list[Row]]] = []
-    for weights in formats:
-        packed = replace(config, engine=replace(config.engine, weights=weights))
+    for weights, draft in product(formats, chosen.drafts.split(",")):
+        packed = replace(config, engine=replace(config.engine, weights=weights, draft=draft))
         runs.append(partial(run_engine, packed, chosen.frames, chosen.repeats))
         if chosen.full_vocabulary:
             whole = replace(packed, action=replace(packed.action, head="full_vocabulary"))
