@@ -88,10 +88,10 @@ def test_a_frame_may_be_overwritten_once_it_is_embedded(engine):
 def test_stage_times_are_those_that_passed(engine):
     """Fault A19: timed by the host around a launch, a stage on a device would seem to take no time.
 
-    No stage takes longer than its call; in a quiet moment (one of forty chunks) most of the calls' time is
-    accounted for; and a prefill, which runs every layer as a decode step does, is not charged to the steps.
+    No stage takes longer than its call, and a prefill, which runs every layer as a decode step does, is not
+    charged to the steps. (That a device's time is measured on the device: cuda/test_graphs.py.)
     """
-    accounted, prefills_ms, steps_ms = [], [], []
+    prefills_ms, steps_ms = [], []
     for seed in range(40):
         pixels, calls_ms = picture(seed), []
 
@@ -107,8 +107,6 @@ def test_stage_times_are_those_that_passed(engine):
         reported_ms = (vision_ms, prefill_ms, sum(step_ms))
         assert all(0 < ms <= call_ms + 0.01 for ms, call_ms in zip(reported_ms, calls_ms, strict=True))
         assert len(step_ms) == 7
-        accounted.append(sum(reported_ms) / sum(calls_ms))
         prefills_ms.append(prefill_ms)
         steps_ms += step_ms
-    assert max(accounted) > 0.5
     assert median(prefills_ms) > 0.5 * median(steps_ms)

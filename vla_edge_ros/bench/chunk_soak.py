@@ -54,8 +54,8 @@ def bits_of(engine: CudaEngine, view: CacheView) -> bytes:
     return b"".join(parts)
 
 
-def soak(engine: CudaEngine, minutes: float, seed: int) -> dict[str, Any]:
-    """Run for ``minutes``; raises ``AssertionError`` where a visit differs from the first one."""
+def soak(engine: CudaEngine, minutes: float, seed: int, least_chunks: int = 0) -> dict[str, Any]:
+    """Run for ``minutes`` and ``least_chunks``; ``AssertionError`` where a visit differs from the first."""
     rng, sizes = np.random.default_rng(seed), engine.sizes
     width, height, _ = sizes.frame
     frames = rng.integers(0, 256, (FRAMES, height, width, 3), np.uint8)
@@ -78,7 +78,7 @@ def soak(engine: CudaEngine, minutes: float, seed: int) -> dict[str, Any]:
         first.append((tokens, bits_of(engine, view)))
     end_s = time.monotonic() + minutes * 60
     chunks, passes, times_ms = 0, Counter(), []
-    while time.monotonic() < end_s:
+    while chunks < least_chunks or time.monotonic() < end_s:
         frame = int(rng.integers(FRAMES))
         expected, bits = first[frame]
         name, draft = list(drafts_of(rng, expected, ids).items())[int(rng.integers(4))]

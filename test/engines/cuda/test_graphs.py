@@ -37,3 +37,31 @@ def test_a_graph_reads_what_its_source_holds_at_each_replay():
         source.fill(value)
         assert graph.run() > 0
         assert (result.get() == value).all()
+
+
+SPIN = r"""
+extern "C" __global__ void spin(unsigned long long ns) {
+  unsigned long long begin, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+  do {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  } while (now - begin < ns);
+}
+"""
+
+
+def test_the_time_is_that_of_the_work_and_not_of_its_launch():
+    """Fault A19: the device is busy for 20 ms, a launch takes microseconds."""
+    import cupy
+
+    from vla_edge_ros.engines.cuda.graphs import TimedGraph
+
+    stream = cupy.cuda.Stream(non_blocking=True)
+    spin = cupy.RawKernel(SPIN, "spin")
+    spin((1,), (1,), (np.uint64(1),))  # compiled before the capture
+
+    def work():
+        with stream:
+            spin((1,), (1,), (np.uint64(20_000_000),))
+
+    assert TimedGraph(stream, work).run() > 19.0

@@ -108,7 +108,8 @@ def test_the_busiest_block_reads_little_more_than_its_share(config):
 def test_two_kernels_of_a_decode_step_share_an_sm_where_they_overlap(config):
     sizes = plan(QWEN2_5_CODER_1_5B, config, H200)
     for cut in (sizes.decode.qkv, sizes.decode.output, sizes.decode.gate_up, sizes.decode.down):
-        assert 2 * cut.shared_bytes <= H200.shared_bytes_sm
+        blocks_an_sm = 1 if config.engine.weights == "bf16" else 2
+        assert 2 * blocks_an_sm * cut.shared_bytes <= H200.shared_bytes_sm
 
 
 def test_every_tensor_has_a_target_inside_its_buffer(recorded):

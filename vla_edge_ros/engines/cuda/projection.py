@@ -29,6 +29,9 @@ MOST_BATCH_TILES_ONE_TOKEN, MOST_BATCH_TILES = 16, 1
 COST_OF_TOKENS_THROUGH_L2 = 1.5
 # A part of k more must make the busiest block's share this much smaller: the next norm reads one more row.
 WORTH_A_PART = 0.97
+# Integers cost instructions: 8 warps an SM leave it waiting for each other's latency in a decode step, 16 in
+# two blocks take 11 % (int8) to 14 % (int4) less (docs/engine-log.md).
+INTEGER_STEP_BLOCKS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,11 @@ def plan_projections(
         tiles_a_block = ceil(row_tiles / across)
         cuts = []
         for rows in variants:
-            half = min(shared_bytes, shared_bytes_sm // 2)
+            blocks_an_sm = INTEGER_STEP_BLOCKS if rows.single and weights is not BF16 else 1
+            blocks = min(row_tiles, max(1, blocks_an_sm * multiprocessors // parts))
+            half = min(shared_bytes, shared_bytes_sm // (2 * blocks_an_sm))
             limits = (half, shared_bytes) if rows.single else (shared_bytes,)
-            cut = _cut(weights, rows, across, tiles_a_block, k_tiles, parts, limits)
+            cut = _cut(weights, rows, blocks, ceil(row_tiles / blocks), k_tiles, parts, limits)
             if cut is not None:
                 cuts.append(cut)
         if len(cuts) < len(variants):
