@@ -78,3 +78,10 @@ def test_watch_counts_from_the_first_action_and_names_the_trouble():
     assert watch.cycles == 2 and watch.latencies_ms.tolist() == [3.0]
     assert watch.fallbacks == {"camera_stopped: stale_frame -> zero": 1}
     assert watch.errors == {"frame N is bad": 1}
+
+
+def test_a_node_that_does_not_start_ends_the_run_with_its_reason():
+    command = [sys.executable, "-m", "vla_edge_ros.bench.live_run", "-p", "cache.page_slots:=1"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert ran.returncode != 0 and "did not start" in ran.stderr
+    assert "page_slots must hold one frame" in ran.stdout + ran.stderr and "Traceback" not in ran.stderr

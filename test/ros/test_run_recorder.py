@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -50,3 +51,13 @@ def test_a_path_that_cannot_be_written_fails_the_configure_and_names_it(graph, t
     node = graph.reasoner(recording__path=str(occupied / "runs"), start=False)
     graph.call(lambda: node.start() or True)
     assert not node.is_active
+
+
+def test_topics_without_the_bag_library_fail_with_what_to_do(graph, tmp_path, monkeypatch, capfd):
+    monkeypatch.setitem(sys.modules, "rosbags.rosbag2", None)  # as if it were not installed
+    monkeypatch.delitem(sys.modules, "vla_edge_ros.recording.mcap_writer", raising=False)
+    node = graph.reasoner(recording__path=str(tmp_path), start=False)
+    graph.call(lambda: node.start() or True)
+    assert not node.is_active
+    assert "recording.topics expected the package rosbags" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == [], "nothing was begun"

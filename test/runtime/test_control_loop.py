@@ -255,3 +255,25 @@ def test_a_newer_instruction_is_not_lost_when_the_one_before_it_fails(rig, monke
         assert rig.cycle().outcome is Outcome.ENGINE_ERROR
     assert rig.cycle().outcome is Outcome.ACTED
     assert rig.loop.instruction == "newer" and rig.cache.prompt_tokens == 9
+
+
+def test_the_last_action_is_the_draft_of_the_next_one(rig):
+    """Nothing before the first action; a cut chunk leaves no draft behind."""
+    tokens = rig.cycle().tokens
+    rig.cycle()
+    assert rig.engine.drafts == [(), tokens]
+    rig.admission.abort_after_ms = 7.5  # between two decode steps
+    assert rig.cycle().outcome is Outcome.ABORTED
+    rig.admission.abort_after_ms = 1e9
+    rig.cycle()
+    assert rig.engine.drafts[2:] == [tokens, ()], "a draft whose chunk was cut speaks against drafts"
+
+
+def test_drafts_that_cost_more_than_they_save_are_left_out(rig):
+    rig.cycle()
+    rig.engine.step_ms = 2.0  # as if every guess were wrong
+    rig.cycle()
+    rig.engine.step_ms = 1.0
+    for _ in range(5):
+        rig.cycle()
+    assert [bool(draft) for draft in rig.engine.drafts] == [False, True, False, False, False, False, False]

@@ -35,6 +35,7 @@ from vla_edge_ros.bench.process_memory import gpu_used_mb, resident_mb
 from vla_edge_ros.bench.report import machine, print_table, quantiles, write_json
 from vla_edge_ros.bench.trouble import SCENARIOS, Timetable, TroubledEngine
 from vla_edge_ros.engines.load import load_engine
+from vla_edge_ros.errors import VlaEdgeError
 from vla_edge_ros.ros.reasoning_node import ReasoningNode
 from vla_edge_ros.ros.replay_node import ReplayNode
 from vla_edge_ros.types import ActionSource, CycleRecord, Outcome
@@ -141,6 +142,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             [sys.executable, "-m", "vla_edge_ros.bench.controller_probe", "--json", str(findings)]
         )
         node.start()
+        if not node.is_active:
+            probe.kill()
+            raise VlaEdgeError("the reasoning node did not start; the reason is in the log above")
         cameras = Cameras(executor, options.source, options.rate)
         spinning = threading.Event()
         spinner = threading.Thread(target=_spin, args=(executor, spinning), name="executor")
@@ -233,7 +237,10 @@ def main() -> None:
     )
     parser.add_argument("--json", default="")
     options = parser.parse_args()
-    row = run(options)
+    try:
+        row = run(options)
+    except VlaEdgeError as error:
+        sys.exit(f"live_run: {error}")
     print(machine())
     print_table([{"what": key, "value": value} for key, value in row.items() if not isinstance(value, dict)])
     for name in ("passes", "fallbacks", "errors", "controller"):

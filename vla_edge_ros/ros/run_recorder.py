@@ -11,6 +11,7 @@ from rclpy.serialization import serialize_message
 from trajectory_msgs.msg import JointTrajectory
 
 from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.errors import ConfigError
 from vla_edge_ros.recording.cycle_recorder import CycleRecorder
 from vla_edge_ros.types import CycleRecord, MemoryReport
 
@@ -36,13 +37,11 @@ class RunRecorder:
         self._bag: McapWriter | None = None
         if not config.recording.path:
             return
+        writer = _bag_writer() if config.recording.topics else None
         self._cycles = CycleRecorder(config.recording.path, config)
-        if config.recording.topics:
-            # Imported only here: it brings the bag library, which a node that records nothing does not need.
-            from vla_edge_ros.recording.mcap_writer import McapWriter
-
+        if writer:
             names = {topic: TYPES[message_type] for topic, message_type in topics.items()}
-            self._bag = McapWriter(self._cycles.folder / "topics", names)
+            self._bag = writer(self._cycles.folder / "topics", names)
 
     @property
     def folder(self) -> str:
@@ -74,3 +73,15 @@ class RunRecorder:
         for part in (self._cycles, self._bag):
             if part:
                 part.close()
+
+
+def _bag_writer() -> type[McapWriter]:
+    """Imported only here: it brings the bag library, which a node that records nothing does not need."""
+    try:
+        from vla_edge_ros.recording.mcap_writer import McapWriter
+    except ImportError as error:
+        raise ConfigError(
+            f"recording.topics expected the package rosbags, got {error}; install it, or set "
+            f"recording.topics to false to record the table of cycles only"
+        ) from error
+    return McapWriter

@@ -21,6 +21,7 @@ from vla_edge_ros.errors import EngineError
 from vla_edge_ros.kv_cache.cache import Chunk, KvCache
 from vla_edge_ros.runtime.admission import Admission
 from vla_edge_ros.runtime.cycle_answers import CycleAnswers
+from vla_edge_ros.runtime.draft_choice import DraftChoice
 from vla_edge_ros.types import NS_PER_MS, Action, ChunkTimes, CycleRecord, Frame, Outcome
 
 Describe = Callable[[NDArray[np.uint8], NDArray[np.float32]], "NDArray[np.float32] | None"]
@@ -79,6 +80,8 @@ class ControlLoop:
         self._next_prompt: Prompt | None = None
         # A scene changes little in one period, so the last action's tokens are the guess at the next ones.
         self._last_tokens: tuple[int, ...] = ()
+        self._drafts = DraftChoice()
+        self._drafted = False  # whether this cycle's prefill had a draft
         self._scheduled_ns = 0
         self._progress = ChunkTimes(0)
 
@@ -160,11 +163,11 @@ class ControlLoop:
                 # In time or not, the frame's keys and values are whole: keep the frame.
                 evicted = chunk.commit(descriptor)
         except _TooLate:
-            self._admission.learn(self._progress)
+            self._learn()
             return self._fall_back(replace(record, outcome=Outcome.ABORTED, times=self._progress))
         self._used_sequence = frame.sequence
         self._last_tokens = tokens
-        self._admission.learn(self._progress)
+        self._learn()
         record = replace(record, times=self._progress, tokens=tokens, evicted_sequence=evicted)
         return self._answers.act(
             record, Action(self._decode_action(tokens), frame.stamp_ns), self._scheduled_ns
@@ -180,7 +183,9 @@ class ControlLoop:
         descriptor = self._describe(frame.pixels, vision.embedding)
         self._progress = ChunkTimes(slots, vision.vision_ms)
         self._check_time()
-        prefill_ms = self._engine.prefill(chunk.view, self._last_tokens)
+        draft = self._drafts.offer(self._last_tokens)
+        self._drafted = bool(draft)
+        prefill_ms = self._engine.prefill(chunk.view, draft)
         self._progress = ChunkTimes(slots, vision.vision_ms, prefill_ms)
         decoded = self._engine.decode(chunk.view, self._config.action.tokens, self._must_stop)
         self._progress = ChunkTimes(
@@ -189,6 +194,11 @@ class ControlLoop:
         if decoded.stopped:
             raise _TooLate
         return decoded.tokens, descriptor
+
+    def _learn(self) -> None:
+        self._admission.learn(self._progress)
+        if self._progress.prefill_ms > 0:  # else it was cut before a draft could matter
+            self._drafts.learn(self._drafted, self._progress.total_ms, self._progress.completed)
 
     def _check_time(self) -> None:
         if self._admission.must_abort(self._elapsed_ms(), self._progress):

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the last action is worth offering as a draft of the next one.
+
+Where the scene is calm a draft saves most passes of a chunk; where every guess is wrong it costs a third more
+(docs/benchmarks/chunk-h200.json). Both kinds of chunk are timed, and the cheaper one of late is taken. An
+engine that does not use drafts takes as long either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+WEIGHT = 0.3  # of a new chunk in each average: three wrong drafts after a calm time end the drafting
+TRY_AGAIN = 16  # chunks without a draft before one is tried: a sixteenth of the loss, half a second at 30 Hz
+
+
+class DraftChoice:
+    """Moving averages of what chunks with and without a draft cost, in ms."""
+
+    def __init__(self) -> None:
+        self._drafted_ms: float | None = None
+        self._plain_ms: float | None = None
+        self._plain_chunks = 0  # since the last draft
+
+    def offer(self, last_tokens: Sequence[int]) -> tuple[int, ...]:
+        """``last_tokens``, or nothing: where there are none, or where drafts have been the dearer way."""
+        if self._plain_ms is None or self._drafted_ms is None or self._drafted_ms <= self._plain_ms:
+            return tuple(last_tokens)
+        return tuple(last_tokens) if self._plain_chunks >= TRY_AGAIN else ()
+
+    def learn(self, drafted: bool, chunk_ms: float, completed: bool) -> None:
+        """Take a chunk's time. One that was cut would have taken longer: a draft then counts as dear."""
+        if drafted:
+            tried = self._plain_chunks >= TRY_AGAIN
+            self._plain_chunks = 0
+            if not completed:
+                chunk_ms = max(chunk_ms, 2.0 * (self._plain_ms or 0.0))
+            # What was learned before a try is out of date.
+            self._drafted_ms = chunk_ms if tried else _mixed(self._drafted_ms, chunk_ms)
+            return
+        self._plain_chunks += 1
+        if completed:
+            self._plain_ms = _mixed(self._plain_ms, chunk_ms)
+
+
+def _mixed(average: float | None, sample: float) -> float:
+    return sample if average is None else (1.0 - WEIGHT) * average + WEIGHT * sample
