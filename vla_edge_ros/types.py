@@ -77,7 +77,8 @@ class Decision:
 class ChunkTimes:
     """Measured times of one chunk, whole or cut short; what the cost estimator learns from.
 
-    ``decode_ms`` has one entry for each decode step that ran.
+    ``decode_ms`` has one entry for each decode step that ran. ``drafted``: the prefill had a draft of the
+    action behind it, which makes it and the steps dearer, and the steps fewer.
     """
 
     slots_in_use: int
@@ -85,6 +86,7 @@ class ChunkTimes:
     prefill_ms: float = 0.0
     decode_ms: tuple[float, ...] = ()
     completed: bool = False
+    drafted: bool = False
 
     @property
     def total_ms(self) -> float:

@@ -156,7 +156,7 @@ def full_record() -> CycleRecord:
         frame_sequence=44,
         frame_stamp_ns=1_700_000_000_000_000_001,
         decision=Decision(True, Reason.WITHIN_BUDGET, 0.3, 24.5, 31.0),
-        times=ChunkTimes(4064, 0.2, 5.0, (2.7,) * 7, completed=True),
+        times=ChunkTimes(4064, 0.2, 5.0, (2.7,) * 7, completed=True, drafted=True),
         tokens=(151900, 151901, 151902, 151903, 151904, 151905, 151906, 151935),
         evicted_sequence=3,
         slots_in_use=4064,

@@ -99,7 +99,7 @@ class ScriptedAdmission:
     def calibrate(self, samples) -> None:
         self.calibrated = list(samples)
 
-    def decide(self, elapsed_ms, slots_in_use) -> Decision:
+    def decide(self, elapsed_ms, slots_in_use, drafted=False) -> Decision:
         self.asked_slots.append(slots_in_use)
         reason = Reason.WITHIN_BUDGET if self.admit else Reason.OVER_BUDGET
         return Decision(self.admit, reason, elapsed_ms, 13.0, 31.0)

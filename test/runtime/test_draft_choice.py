@@ -7,27 +7,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vla_edge_ros.runtime.draft_choice import TRY_AGAIN, DraftChoice
+from vla_edge_ros.types import ChunkTimes
 
 TOKENS = (4, 5, 6)
+ROOM_MS = 31.0
 PLAIN_MS, HELD_MS, WRONG_MS = 9.5, 2.3, 12.8  # of docs/benchmarks/chunk-h200.json
+
+
+def chunk(drafted, total_ms, completed=True):
+    return ChunkTimes(4000, prefill_ms=total_ms, completed=completed, drafted=bool(drafted))
 
 
 def run(choice, drafted_ms, chunks, plain_ms=PLAIN_MS):
     """Chunks whose drafts cost ``drafted_ms``; how many were offered one."""
     offered = 0
     for _ in range(chunks):
-        draft = choice.offer(TOKENS)
+        draft = choice.offer(TOKENS, ROOM_MS)
         assert draft in (TOKENS, ())
         offered += bool(draft)
-        choice.learn(bool(draft), drafted_ms if draft else plain_ms, completed=True)
+        choice.learn(chunk(draft, drafted_ms if draft else plain_ms))
     return offered
 
 
 def started():
     """The first chunk of a run has no action before it."""
     choice = DraftChoice()
-    assert choice.offer(()) == ()
-    choice.learn(False, PLAIN_MS, completed=True)
+    assert choice.offer((), ROOM_MS) == ()
+    choice.learn(chunk(False, PLAIN_MS))
     return choice
 
 
@@ -56,22 +62,33 @@ def test_a_device_that_slows_down_does_not_end_drafts_that_still_pay():
 
 def test_a_chunk_that_was_cut_with_a_draft_speaks_against_drafts():
     choice = started()
-    choice.learn(True, 1.0, completed=False)
-    assert choice.offer(TOKENS) == ()
+    choice.learn(chunk(True, 1.0, completed=False))
+    assert choice.offer(TOKENS, ROOM_MS) == ()
 
 
 def test_a_cut_chunk_without_a_draft_changes_no_average():
     choice = started()
-    choice.learn(True, 9.0, completed=True)
-    choice.learn(False, 0.5, completed=False)
-    assert choice.offer(TOKENS) == TOKENS
+    choice.learn(chunk(True, 9.0))
+    choice.learn(chunk(False, 0.5, completed=False))
+    assert choice.offer(TOKENS, ROOM_MS) == TOKENS
 
 
-@given(st.lists(st.floats(0.1, 100.0), min_size=1, max_size=200))
+@given(st.lists(st.floats(0.1, 200.0), min_size=1, max_size=200))
 def test_a_draft_is_tried_at_least_once_in_seventeen_chunks(costs):
     choice, without = started(), 0
     for cost in costs:
-        draft = choice.offer(TOKENS)
+        draft = choice.offer(TOKENS, ROOM_MS)
         without = 0 if draft else without + 1
         assert without <= TRY_AGAIN
-        choice.learn(bool(draft), cost, completed=True)
+        choice.learn(chunk(draft, cost / 10))
+
+
+def test_a_try_waits_for_a_cycle_that_can_afford_it():
+    """Room for a plain chunk and not for half as much again: no try. No room even for it: nothing to lose."""
+    choice = started()
+    choice.learn(chunk(True, WRONG_MS))
+    for _ in range(2 * TRY_AGAIN):
+        assert choice.offer(TOKENS, PLAIN_MS + 1.0) == ()
+        choice.learn(chunk(False, PLAIN_MS))
+    assert choice.offer(TOKENS, 1.5 * PLAIN_MS + 0.1) == TOKENS
+    assert choice.offer(TOKENS, PLAIN_MS - 1.0) == TOKENS

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -170,3 +171,42 @@ def test_every_decision_explains_itself():
     assert [d.reason for d in decisions] == [Reason.OVER_BUDGET] * 4 + [Reason.PROBE]
     for decision in decisions:
         assert decision.elapsed_ms + decision.predicted_ms > decision.budget_ms == 31.0
+
+
+def drafted(steps: int, factor: float = 1.0) -> ChunkTimes:
+    """6 ms and 3 ms a step: 27 ms where no guess is right."""
+    return ChunkTimes(FULL, 0.2, 5.8 * factor, (3.0 * factor,) * steps, completed=True, drafted=True)
+
+
+def test_chunks_with_a_draft_are_predicted_by_their_own_distribution():
+    admission = calibrated()
+    admission.calibrate([*(chunk() for _ in range(8)), *(drafted(7) for _ in range(8))])
+    assert abs(admission.decide(0.0, FULL, drafted=True).predicted_ms - 27.0) < 0.1
+    for _ in range(40):
+        admission.decide(0.0, FULL, drafted=True)
+        admission.learn(drafted(0))
+    assert abs(admission.decide(0.0, FULL, drafted=True).predicted_ms - 6.0) < 0.1
+    assert abs(admission.decide(0.0, FULL).predicted_ms - 24.0) < 0.1, "plain chunks cost what they did"
+
+
+@pytest.mark.parametrize("calibrated_with", [7, 0], ids=["steps seen in warm-up", "no step ever seen"])
+def test_a_draft_that_fails_is_cut_before_the_step_that_would_end_too_late(calibrated_with):
+    """The median has no step; this chunk needs all seven, on a machine that has slowed down by a half."""
+    admission = calibrated()
+    admission.calibrate([*(chunk() for _ in range(8)), *(drafted(calibrated_with) for _ in range(8))])
+    for _ in range(64):
+        admission.decide(0.0, FULL, drafted=True)
+        admission.learn(drafted(0))
+    assert admission.decide(0.0, FULL, drafted=True).predicted_ms < 6.1
+    elapsed_ms, steps = 9.0, 0
+    while not admission.must_abort(elapsed_ms, ChunkTimes(FULL, 0.2, 8.7, (4.5,) * steps, drafted=True)):
+        elapsed_ms, steps = elapsed_ms + 4.5, steps + 1
+        assert elapsed_ms <= 31.5, "this step was late"
+    assert steps >= 4
+
+
+def test_a_first_draft_without_calibration_is_admitted_and_learned():
+    admission = calibrated()
+    assert admission.decide(0.0, FULL, drafted=True).reason is Reason.FIRST_CHUNK
+    admission.learn(drafted(2))
+    assert abs(admission.decide(0.0, FULL, drafted=True).predicted_ms - 12.0) < 0.1

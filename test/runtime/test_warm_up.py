@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from vla_edge_ros.engines.base import Decoded
 from vla_edge_ros.model.decoder_config import TINY
 from vla_edge_ros.model.memory_traffic import bytes_a_chunk
 from vla_edge_ros.runtime import warm_up
@@ -17,13 +18,42 @@ def test_measures_empty_half_and_full_cache_after_an_unmeasured_first_chunk(rig,
     fills = [kept * 32 for kept in (1, frame_pages // 2, frame_pages)]
     assert [sample.slots_in_use for sample in samples] == [fill for fill in fills for _ in range(8)]
     assert all(sample.completed and len(sample.decode_ms) == 7 for sample in samples)
-    assert rig.engine.calls.count("prefill") == 3 * (1 + 8)
+    assert rig.engine.calls.count("prefill") == 3 * (1 + 8) + 1  # one asks whether it uses drafts
 
 
 def test_full_cache_uses_every_page_once(rig, tiny_config):
     warm_up.measure_chunks(tiny_config, rig.engine)
     view = rig.engine.views[-1]
     assert sorted([view.action_page, *view.pages.tolist()]) == list(range(tiny_config.cache.pages))
+
+
+@pytest.fixture
+def drafting_engine(rig):
+    """Takes no step where all guesses are right, and half as long again for one where they are not."""
+
+    class DraftingEngine(type(rig.engine)):
+        def decode(self, view, count, should_stop) -> Decoded:
+            draft = self.drafts[-1]
+            if draft == tuple(range(count)):
+                return Decoded(draft, (), False)
+            decoded = super().decode(view, count, should_stop)
+            factor = 1.5 if draft else 1.0
+            return Decoded(decoded.tokens, tuple(factor * ms for ms in decoded.step_ms), decoded.stopped)
+
+    return DraftingEngine(rig.clock)
+
+
+def test_an_engine_that_uses_drafts_is_measured_with_wrong_ones_too(drafting_engine, tiny_config):
+    samples = warm_up.measure_chunks(tiny_config, drafting_engine)
+    plain, drafted = ([s for s in samples if s.drafted is kind] for kind in (False, True))
+    assert len(plain) == len(drafted) == 3 * 8
+    assert {s.decode_ms for s in plain} == {(1.0,) * 7} and {s.decode_ms for s in drafted} == {(1.5,) * 7}
+
+
+def test_the_start_up_warning_is_about_chunks_without_a_draft(tiny_config):
+    plain = [ChunkTimes(480, prefill_ms=30.0, completed=True)]
+    dear = [ChunkTimes(480, prefill_ms=40.0, completed=True, drafted=True)] * 3
+    assert warm_up.over_budget(tiny_config, plain + dear) == ""
 
 
 def test_a_slow_engine_is_measured_once_a_fill(rig, tiny_config, monkeypatch):

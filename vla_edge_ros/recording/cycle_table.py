@@ -24,7 +24,7 @@ _CYCLE = (
 )  # fmt: skip
 _DECISION = ("admitted", "reason", "elapsed_ms", "predicted_ms", "budget_ms")
 _MEMORY = ("slots_in_use", "evicted_sequence")
-_CHUNK = ("chunk_slots", "chunk_completed", "vision_ms", "prefill_ms")
+_CHUNK = ("chunk_slots", "chunk_completed", "chunk_drafted", "vision_ms", "prefill_ms")
 
 
 def columns(action_names: Sequence[str]) -> list[str]:
@@ -53,7 +53,7 @@ def to_row(record: CycleRecord, dimensions: int) -> list[str]:
     if times is None:
         row += [""] * (len(_CHUNK) + dimensions - 1)
     else:
-        row += [str(times.slots_in_use), str(int(times.completed))]
+        row += [str(times.slots_in_use), str(int(times.completed)), str(int(times.drafted))]
         row += [_ms(times.vision_ms), _ms(times.prefill_ms)]
         row += _padded([_ms(ms) for ms in times.decode_ms], dimensions - 1)
     row += _padded([str(token) for token in record.tokens], dimensions)
@@ -132,6 +132,7 @@ def _to_times(cell: dict[str, str], steps: int) -> ChunkTimes | None:
         prefill_ms=float(cell["prefill_ms"]),
         decode_ms=tuple(float(ms) for ms in ran if ms),
         completed=cell["chunk_completed"] == "1",
+        drafted=cell["chunk_drafted"] == "1",
     )
 
 

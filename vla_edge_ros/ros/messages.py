@@ -95,6 +95,7 @@ def _values(record: CycleRecord, now_ns: int) -> dict[str, Number]:
         "prefill_ms": times.prefill_ms if times else nan,
         "decode_ms": sum(times.decode_ms) if times else nan,
         "decode_steps": len(times.decode_ms) if times else 0,
+        "drafted": int(times.drafted) if times else 0,
         "slots_in_use": record.slots_in_use,
         "evicted_sequence": -1 if record.evicted_sequence is None else record.evicted_sequence,
         "skipped_cycles": record.skipped_cycles,

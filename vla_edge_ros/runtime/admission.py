@@ -20,7 +20,7 @@ class Admission(Protocol):
         """Take the warm-up's whole chunks, measured at several cache fills. Not learned as live samples."""
         ...
 
-    def decide(self, elapsed_ms: float, slots_in_use: int) -> Decision:
+    def decide(self, elapsed_ms: float, slots_in_use: int, drafted: bool = False) -> Decision:
         """Admit or refuse a chunk over ``slots_in_use`` slots, ``elapsed_ms`` into the cycle."""
         ...
 

@@ -81,7 +81,7 @@ class ControlLoop:
         # A scene changes little in one period, so the last action's tokens are the guess at the next ones.
         self._last_tokens: tuple[int, ...] = ()
         self._drafts = DraftChoice()
-        self._drafted = False  # whether this cycle's prefill had a draft
+        self._draft: tuple[int, ...] = ()  # of this cycle
         self._scheduled_ns = 0
         self._progress = ChunkTimes(0)
 
@@ -143,7 +143,10 @@ class ControlLoop:
         elif frame.sequence <= self._used_sequence:
             outcome = Outcome.NO_NEW_FRAME
         else:
-            decision = self._admission.decide(self._elapsed_ms(), self._cache.slots_next)
+            elapsed_ms = self._elapsed_ms()
+            room_ms = self._config.timing.budget_ms - elapsed_ms
+            self._draft = self._drafts.offer(self._last_tokens, room_ms)
+            decision = self._admission.decide(elapsed_ms, self._cache.slots_next, bool(self._draft))
             outcome = Outcome.ACTED if decision.admitted else Outcome.REFUSED
         return replace(
             record,
@@ -156,7 +159,7 @@ class ControlLoop:
         )
 
     def _run_chunk(self, frame: Frame, record: CycleRecord) -> CycleRecord | None:
-        self._progress = ChunkTimes(self._cache.slots_next)
+        self._progress = ChunkTimes(self._cache.slots_next, drafted=bool(self._draft))
         try:
             with self._cache.begin(frame.sequence, frame.stamp_ns) as chunk:
                 tokens, descriptor = self._compute(frame, chunk)
@@ -175,22 +178,18 @@ class ControlLoop:
 
     def _compute(self, frame: Frame, chunk: Chunk) -> tuple[tuple[int, ...], NDArray[np.float32] | None]:
         """Vision, prefill, decode steps, with a look at the clock before each."""
-        slots = chunk.view.slots_in_use
+        self._progress = replace(self._progress, slots_in_use=chunk.view.slots_in_use)
         self._check_time()
         vision = self._engine.embed_frame(frame.pixels)
         if not np.isfinite(vision.embedding).all():
             raise EngineError(f"frame {frame.sequence}: its embedding is not finite; expected finite numbers")
         descriptor = self._describe(frame.pixels, vision.embedding)
-        self._progress = ChunkTimes(slots, vision.vision_ms)
+        self._progress = replace(self._progress, vision_ms=vision.vision_ms)
         self._check_time()
-        draft = self._drafts.offer(self._last_tokens)
-        self._drafted = bool(draft)
-        prefill_ms = self._engine.prefill(chunk.view, draft)
-        self._progress = ChunkTimes(slots, vision.vision_ms, prefill_ms)
+        prefill_ms = self._engine.prefill(chunk.view, self._draft)
+        self._progress = replace(self._progress, prefill_ms=prefill_ms)
         decoded = self._engine.decode(chunk.view, self._config.action.tokens, self._must_stop)
-        self._progress = ChunkTimes(
-            slots, vision.vision_ms, prefill_ms, decoded.step_ms, completed=not decoded.stopped
-        )
+        self._progress = replace(self._progress, decode_ms=decoded.step_ms, completed=not decoded.stopped)
         if decoded.stopped:
             raise _TooLate
         return decoded.tokens, descriptor
@@ -198,16 +197,14 @@ class ControlLoop:
     def _learn(self) -> None:
         self._admission.learn(self._progress)
         if self._progress.prefill_ms > 0:  # else it was cut before a draft could matter
-            self._drafts.learn(self._drafted, self._progress.total_ms, self._progress.completed)
+            self._drafts.learn(self._progress)
 
     def _check_time(self) -> None:
         if self._admission.must_abort(self._elapsed_ms(), self._progress):
             raise _TooLate
 
     def _must_stop(self, step_ms: tuple[float, ...]) -> bool:
-        done = self._progress
-        so_far = ChunkTimes(done.slots_in_use, done.vision_ms, done.prefill_ms, step_ms)
-        return self._admission.must_abort(self._elapsed_ms(), so_far)
+        return self._admission.must_abort(self._elapsed_ms(), replace(self._progress, decode_ms=step_ms))
 
     def _fall_back(self, record: CycleRecord) -> CycleRecord | None:
         return self._answers.fall_back(record, self._scheduled_ns)

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vla_edge_ros.types import ChunkTimes
+
 WEIGHT = 0.3  # of a new chunk in each average: three wrong drafts after a calm time end the drafting
+MOST_OF_PLAIN = 1.5  # a chunk whose guesses are all wrong takes 1.34 times one without a draft
 TRY_AGAIN = 16  # chunks without a draft before one is tried: a sixteenth of the loss, half a second at 30 Hz
 
 
@@ -22,25 +25,31 @@ class DraftChoice:
         self._plain_ms: float | None = None
         self._plain_chunks = 0  # since the last draft
 
-    def offer(self, last_tokens: Sequence[int]) -> tuple[int, ...]:
-        """``last_tokens``, or nothing: where there are none, or where drafts have been the dearer way."""
+    def offer(self, last_tokens: Sequence[int], room_ms: float) -> tuple[int, ...]:
+        """``last_tokens``, or nothing: where there are none, or where drafts have been the dearer way.
+
+        ``room_ms``: what is left of the cycle's budget. A try must not cost the cycle an action that it would
+        have without one.
+        """
         if self._plain_ms is None or self._drafted_ms is None or self._drafted_ms <= self._plain_ms:
             return tuple(last_tokens)
-        return tuple(last_tokens) if self._plain_chunks >= TRY_AGAIN else ()
+        harmless = self._plain_ms > room_ms or MOST_OF_PLAIN * self._plain_ms <= room_ms
+        return tuple(last_tokens) if harmless and self._plain_chunks >= TRY_AGAIN else ()
 
-    def learn(self, drafted: bool, chunk_ms: float, completed: bool) -> None:
-        """Take a chunk's time. One that was cut would have taken longer: a draft then counts as dear."""
-        if drafted:
+    def learn(self, times: ChunkTimes) -> None:
+        """Take a chunk's times. One that was cut would have taken longer: a draft then counts as dear."""
+        if times.drafted:
             tried = self._plain_chunks >= TRY_AGAIN
             self._plain_chunks = 0
-            if not completed:
+            chunk_ms = times.total_ms
+            if not times.completed:
                 chunk_ms = max(chunk_ms, 2.0 * (self._plain_ms or 0.0))
             # What was learned before a try is out of date.
             self._drafted_ms = chunk_ms if tried else _mixed(self._drafted_ms, chunk_ms)
             return
         self._plain_chunks += 1
-        if completed:
-            self._plain_ms = _mixed(self._plain_ms, chunk_ms)
+        if times.completed:
+            self._plain_ms = _mixed(self._plain_ms, times.total_ms)
 
 
 def _mixed(average: float | None, sample: float) -> float:

@@ -35,7 +35,8 @@ class EmaAdmission:
         if steps:
             self._steps = int(median(steps))
 
-    def decide(self, elapsed_ms: float, slots_in_use: int) -> Decision:
+    def decide(self, elapsed_ms: float, slots_in_use: int, drafted: bool = False) -> Decision:
+        """One average for chunks of every fill, with a draft and without."""
         predicted_ms = (self._prefill_ms or 0.0) + self._steps * self._decode_ms
         self._start_ms = elapsed_ms
         reason = self._reason(elapsed_ms, predicted_ms)

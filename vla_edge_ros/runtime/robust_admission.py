@@ -8,6 +8,7 @@ refuse chunks that mostly fit (docs/admission.md has the figures for both).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from vla_edge_ros.config import AdmissionConfig, TimingConfig
 from vla_edge_ros.runtime.cost_model import CostModel
@@ -21,11 +22,13 @@ HYSTERESIS = 0.01  # after a refusal the prediction must clear the budget by thi
 class RobustAdmission:
     """Admits while elapsed + (a + b * slots) * (level + spread) <= deadline - margin.
 
+    Chunks with a draft have a model of their own: other stages, and a distribution of steps.
     ``rejected_samples`` counts measurements that were not finite, negative or empty; they change nothing.
     """
 
     def __init__(self, timing: TimingConfig, admission: AdmissionConfig):
-        self.model = CostModel()
+        self.model, self.drafted_model = CostModel(), CostModel()
+        self._running = self.model  # that of the chunk which was decided on last
         self.rejected_samples = 0
         self._budget_ms = timing.budget_ms
         self._limit_ms = timing.chunk_limit_ms
@@ -37,10 +40,15 @@ class RobustAdmission:
         self._overhead_ms = 0.0
 
     def calibrate(self, samples: Sequence[ChunkTimes]) -> None:
-        self.model.calibrate(samples)
+        self.model.calibrate([times for times in samples if not times.drafted])
+        self.drafted_model.calibrate([times for times in samples if times.drafted])
 
-    def decide(self, elapsed_ms: float, slots_in_use: int) -> Decision:
-        self._forecast = self.model.forecast(slots_in_use, self._quantile)
+    def decide(self, elapsed_ms: float, slots_in_use: int, drafted: bool = False) -> Decision:
+        self._running = self.drafted_model if drafted else self.model
+        self._forecast = self._running.forecast(slots_in_use, self._quantile)
+        if self._forecast.step_ms == 0:  # no draft has failed yet: a plain step is the next best guess
+            step_ms = self.model.forecast(slots_in_use, self._quantile).step_ms
+            self._forecast = replace(self._forecast, step_ms=step_ms)
         predicted_ms = self._forecast.chunk_ms
         self._start_ms, self._overhead_ms = elapsed_ms, 0.0
         reason = self._reason(elapsed_ms, predicted_ms)
@@ -50,7 +58,7 @@ class RobustAdmission:
     def _reason(self, elapsed_ms: float, predicted_ms: float) -> Reason:
         if not elapsed_ms < self._budget_ms:
             return Reason.NO_TIME_LEFT
-        if not self.model.is_ready:
+        if not self._running.is_ready:
             return Reason.FIRST_CHUNK
         room = 1.0 - HYSTERESIS if self._refusing else 1.0
         if elapsed_ms + predicted_ms <= self._budget_ms * room:
@@ -67,9 +75,9 @@ class RobustAdmission:
     def must_abort(self, elapsed_ms: float, so_far: ChunkTimes) -> bool:
         self._overhead_ms = max(self._overhead_ms, elapsed_ms - self._start_ms - so_far.total_ms)
         slow_down = max(1.0, self._forecast.slow_down(so_far))
-        if not self.model.is_ready or self._probes.running:
-            guess_ms = self.model.calibrated_step_ms(so_far.slots_in_use) * slow_down
-            return probe_must_stop(self._limit_ms, elapsed_ms, so_far, self.model.steps(), guess_ms)
+        if not self._running.is_ready or self._probes.running:
+            guess_ms = self._running.calibrated_step_ms(so_far.slots_in_use) * slow_down
+            return probe_must_stop(self._limit_ms, elapsed_ms, so_far, self._running.steps(), guess_ms)
         rest_ms = self._forecast.rest_ms(so_far)
         asked_again_ms = rest_ms - self._forecast.next_ms(so_far)
         rest_ms = (rest_ms - PACE_ERROR * max(0.0, asked_again_ms)) * slow_down
@@ -82,7 +90,8 @@ class RobustAdmission:
         self._probes.report(usable and times.completed and end_ms <= self._limit_ms)
         if not usable:
             return
+        model = self.drafted_model if times.drafted else self.model
         if times.completed:
-            self.model.learn_whole(times, self._overhead_ms)
+            model.learn_whole(times, self._overhead_ms)
         else:
-            self.model.learn_cut(times)
+            model.learn_cut(times)

@@ -8,7 +8,7 @@ neither meet a deadline nor be learned from (fault A13).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 
 import numpy as np
@@ -26,21 +26,36 @@ SECONDS_A_FILL = 2.0  # a 1.5 B model on a CPU takes seconds a chunk; one measur
 def measure_chunks(config: VlaConfig, engine: Engine) -> list[ChunkTimes]:
     """Measured whole chunks with an empty, a half full and a full cache of frames.
 
+    Where the engine uses drafts, chunks with one too: with wrong guesses, the dearest that there are.
     Overwrites every page: call it before the prompt is written and while no frame is kept.
     """
     frame = config.frame
     pixels = np.random.default_rng(0).integers(0, 256, (frame.height, frame.width, 3), dtype=np.uint8)
     frame_pages = config.cache.pages - 1
-    samples = []
+    samples: list[ChunkTimes] = []
+    drafts = True  # until the first fill has shown otherwise
     for kept in (1, frame_pages // 2, frame_pages):
         pages = np.arange(1, kept + 1, dtype=np.int32)
         view = CacheView(pages, np.full(kept, frame.tokens, np.int32), action_page=0)
-        _run_chunk(config, engine, pixels, view)  # the first of its kind is not measured
-        end_s = time.monotonic() + SECONDS_A_FILL
-        for _ in range(MEASURED):
-            samples.append(_run_chunk(config, engine, pixels, view))
-            if time.monotonic() > end_s:
-                break
+
+        def chunk(draft: Sequence[int] = (), view: CacheView = view) -> tuple[ChunkTimes, tuple[int, ...]]:
+            return _run_chunk(config, engine, pixels, view, draft)
+
+        first, tokens = chunk()  # the first of its kind is not measured
+        samples += _measured(chunk)
+        drafts = drafts and len(chunk(tokens)[0].decode_ms) < len(first.decode_ms)
+        if drafts:
+            wrong = [token - 1 if token > 0 else 1 for token in tokens]
+            samples += _measured(lambda chunk=chunk, wrong=wrong: chunk(wrong))
+    return samples
+
+
+def _measured(chunk: Callable[[], tuple[ChunkTimes, tuple[int, ...]]]) -> list[ChunkTimes]:
+    samples, end_s = [], time.monotonic() + SECONDS_A_FILL
+    for _ in range(MEASURED):
+        samples.append(chunk()[0])
+        if time.monotonic() > end_s:
+            break
     return samples
 
 
@@ -50,8 +65,9 @@ def over_budget(config: VlaConfig, samples: Sequence[ChunkTimes]) -> str:
     ``samples``: of ``measure_chunks``. Such a node runs, but most of its cycles fall back (fault A24).
     """
     budget_ms = config.timing.deadline_ms - config.timing.margin_ms
-    fullest = max(times.slots_in_use for times in samples)
-    chunk_ms = median(times.total_ms for times in samples if times.slots_in_use == fullest)
+    plain = [times for times in samples if not times.drafted]
+    fullest = max(times.slots_in_use for times in plain)
+    chunk_ms = median(times.total_ms for times in plain if times.slots_in_use == fullest)
     if chunk_ms <= budget_ms:
         return ""
     gb = bytes_a_chunk(resolve(config.model), config) / 1e9
@@ -63,8 +79,13 @@ def over_budget(config: VlaConfig, samples: Sequence[ChunkTimes]) -> str:
     )
 
 
-def _run_chunk(config: VlaConfig, engine: Engine, pixels: np.ndarray, view: CacheView) -> ChunkTimes:
+def _run_chunk(
+    config: VlaConfig, engine: Engine, pixels: np.ndarray, view: CacheView, draft: Sequence[int]
+) -> tuple[ChunkTimes, tuple[int, ...]]:
     vision = engine.embed_frame(pixels)
-    prefill_ms = engine.prefill(view)
+    prefill_ms = engine.prefill(view, draft)
     decoded = engine.decode(view, config.action.tokens, lambda _: False)
-    return ChunkTimes(view.slots_in_use, vision.vision_ms, prefill_ms, decoded.step_ms, completed=True)
+    times = ChunkTimes(
+        view.slots_in_use, vision.vision_ms, prefill_ms, decoded.step_ms, completed=True, drafted=bool(draft)
+    )
+    return times, decoded.tokens
