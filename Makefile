@@ -66,6 +66,7 @@ test: $(DEV)
 
 lint: $(DEV)
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 
 bench: $(DEV) $(NATIVE)
 	@for name in $(BENCH); do $(BIN)/python -m vla_edge_ros.bench.$$name; done
