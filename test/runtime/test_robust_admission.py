@@ -205,8 +205,10 @@ def test_a_draft_that_fails_is_cut_before_the_step_that_would_end_too_late(calib
     assert steps >= 4
 
 
-def test_a_first_draft_without_calibration_is_admitted_and_learned():
+def test_a_first_draft_without_calibration_is_predicted_as_a_plain_chunk_and_learned():
     admission = calibrated()
-    assert admission.decide(0.0, FULL, drafted=True).reason is Reason.FIRST_CHUNK
+    first = admission.decide(0.0, FULL, drafted=True)
+    assert first.reason is Reason.WITHIN_BUDGET and abs(first.predicted_ms - 24.0) < 0.1
+    assert admission.decide(8.0, FULL, drafted=True).reason is Reason.OVER_BUDGET
     admission.learn(drafted(2))
     assert abs(admission.decide(0.0, FULL, drafted=True).predicted_ms - 12.0) < 0.1

@@ -44,7 +44,8 @@ class RobustAdmission:
         self.drafted_model.calibrate([times for times in samples if times.drafted])
 
     def decide(self, elapsed_ms: float, slots_in_use: int, drafted: bool = False) -> Decision:
-        self._running = self.drafted_model if drafted else self.model
+        # An engine that does not use drafts was not calibrated with them: its chunks cost what plain ones do.
+        self._running = self.drafted_model if drafted and self.drafted_model.is_ready else self.model
         self._forecast = self._running.forecast(slots_in_use, self._quantile)
         if self._forecast.step_ms == 0:  # no draft has failed yet: a plain step is the next best guess
             step_ms = self.model.forecast(slots_in_use, self._quantile).step_ms
