@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -205,10 +207,13 @@ def test_a_draft_that_fails_is_cut_before_the_step_that_would_end_too_late(calib
     assert steps >= 4
 
 
-def test_a_first_draft_without_calibration_is_predicted_as_a_plain_chunk_and_learned():
+def test_an_engine_that_was_not_calibrated_with_drafts_has_plain_chunks_only():
     admission = calibrated()
     first = admission.decide(0.0, FULL, drafted=True)
     assert first.reason is Reason.WITHIN_BUDGET and abs(first.predicted_ms - 24.0) < 0.1
     assert admission.decide(8.0, FULL, drafted=True).reason is Reason.OVER_BUDGET
-    admission.learn(drafted(2))
-    assert abs(admission.decide(0.0, FULL, drafted=True).predicted_ms - 12.0) < 0.1
+    for _ in range(5):
+        admission.decide(0.0, FULL, drafted=True)
+        admission.learn(replace(chunk(factor=1.1), drafted=True))
+    assert abs(admission.decide(0.0, FULL).predicted_ms - 26.4) < 0.1
+    assert abs(admission.decide(0.0, 0, drafted=True).predicted_ms - 13.2) < 0.2, "and grow with the cache"

@@ -44,8 +44,7 @@ class RobustAdmission:
         self.drafted_model.calibrate([times for times in samples if times.drafted])
 
     def decide(self, elapsed_ms: float, slots_in_use: int, drafted: bool = False) -> Decision:
-        # An engine that does not use drafts was not calibrated with them: its chunks cost what plain ones do.
-        self._running = self.drafted_model if drafted and self.drafted_model.is_ready else self.model
+        self._running = self._model_of(drafted)
         self._forecast = self._running.forecast(slots_in_use, self._quantile)
         if self._forecast.step_ms == 0:  # no draft has failed yet: a plain step is the next best guess
             step_ms = self.model.forecast(slots_in_use, self._quantile).step_ms
@@ -55,6 +54,10 @@ class RobustAdmission:
         reason = self._reason(elapsed_ms, predicted_ms)
         admitted = reason not in (Reason.OVER_BUDGET, Reason.NO_TIME_LEFT)
         return Decision(admitted, reason, elapsed_ms, predicted_ms, self._budget_ms)
+
+    def _model_of(self, drafted: bool) -> CostModel:
+        """An engine that does not use drafts was not calibrated with them: all its chunks are plain ones."""
+        return self.drafted_model if drafted and self.drafted_model.is_ready else self.model
 
     def _reason(self, elapsed_ms: float, predicted_ms: float) -> Reason:
         if not elapsed_ms < self._budget_ms:
@@ -91,7 +94,7 @@ class RobustAdmission:
         self._probes.report(usable and times.completed and end_ms <= self._limit_ms)
         if not usable:
             return
-        model = self.drafted_model if times.drafted else self.model
+        model = self._model_of(times.drafted)
         if times.completed:
             model.learn_whole(times, self._overhead_ms)
         else:
