@@ -103,9 +103,9 @@ class EngineConfig:
     )
     vram_ceiling_mb: int = param(8192, "hard limit of device memory; start-up fails above it", low=1)
     draft: str = param(
-        "last_action",
-        "cuda guesses the action's tokens and checks them at once: fewer passes, the same tokens",
-        choices=("last_action", "none"),
+        "none",
+        "last_action: cuda checks the last action's tokens at once: fewer passes, the same tokens",
+        choices=("none", "last_action"),
     )
 
     def __post_init__(self) -> None:

@@ -9,10 +9,8 @@
 constexpr int GROUP = HEADS / KV_HEADS;
 constexpr int FRAME_ROWS = FRAME_TOKENS * GROUP;
 constexpr int QUERY_ROWS = TOKENS * GROUP;
-constexpr int SPLITS = FRAME_TOKENS == 0                ? ACTION_SPLITS
-                       : ACTION_TOKENS == 0             ? FRAME_SPLITS
-                       : FRAME_SPLITS > ACTION_SPLITS ? FRAME_SPLITS
-                                                        : ACTION_SPLITS;
+constexpr int MORE_SPLITS = FRAME_SPLITS > ACTION_SPLITS ? FRAME_SPLITS : ACTION_SPLITS;
+constexpr int SPLITS = FRAME_TOKENS == 0 ? ACTION_SPLITS : ACTION_TOKENS == 0 ? FRAME_SPLITS : MORE_SPLITS;
 
 // Where one split's result for one row of one KV head lies, counted in rows.
 __device__ __forceinline__ uint64 partial_row(int kv_head, int split, int row) {

@@ -55,26 +55,11 @@ def test_the_static_peer_chooses_the_tokens_that_transformers_does(monkeypatch):
 
 
 @pytest.mark.gpu
-def test_kernel_rows_cover_every_pass_and_family():
+def test_kernel_rows_cover_every_pass_and_family(small_engine):
     from vla_edge_ros.bench.chunk import measure_engine
     from vla_edge_ros.bench.kernel_times import kernel_rows
-    from vla_edge_ros.config import CacheConfig, VlaConfig
-    from vla_edge_ros.engines.cuda.engine import CudaEngine
-    from vla_edge_ros.model.decoder_config import DecoderConfig
-    from vla_edge_ros.model.random_weights import RandomWeights
 
-    decoder = DecoderConfig(
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=64,
-        vocab_size=600,
-    )
-    config = VlaConfig(cache=CacheConfig(capacity_slots=1024))
-    engine = CudaEngine(config, RandomWeights(decoder, 0))
-    engine.load()
+    engine = small_engine(1024)
     times = measure_engine(engine, frames=20, repeats=3, seed=0)
     assert all(len(measured["chunk_ms"]) == 3 for measured in times.values())
     steps = {draft: len(measured["decode_step_ms"]) for draft, measured in times.items()}
@@ -85,7 +70,6 @@ def test_kernel_rows_cover_every_pass_and_family():
         (name, family) for name in ("decode", "prefill", "drafted", "verify") for family in families
     }
     assert all(row["layer_us"] > 0 for row in rows)
-    engine.close()
 
 
 def test_an_unknown_format_is_refused_with_those_there_are(capsys):

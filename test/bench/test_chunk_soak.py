@@ -21,25 +21,8 @@ def test_each_kind_of_draft_is_what_its_name_says():
 
 
 @pytest.fixture
-def engine():
-    from vla_edge_ros.config import CacheConfig, VlaConfig
-    from vla_edge_ros.engines.cuda.engine import CudaEngine
-    from vla_edge_ros.model.decoder_config import DecoderConfig
-    from vla_edge_ros.model.random_weights import RandomWeights
-
-    decoder = DecoderConfig(
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=64,
-        vocab_size=600,
-    )
-    engine = CudaEngine(VlaConfig(cache=CacheConfig(capacity_slots=512)), RandomWeights(decoder, 0))
-    engine.load()
-    yield engine
-    engine.close()
+def engine(small_engine):
+    return small_engine(512)
 
 
 @pytest.mark.gpu

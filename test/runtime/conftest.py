@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from vla_edge_ros.config import CacheConfig, ModelSource, PromptConfig, TimingConfig, VlaConfig
+from vla_edge_ros.config import CacheConfig, EngineConfig, ModelSource, PromptConfig, TimingConfig, VlaConfig
 from vla_edge_ros.engines.base import Decoded, Vision
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.kv_cache.cache import KvCache
@@ -164,6 +164,7 @@ def tiny_config() -> VlaConfig:
         cache=CacheConfig(capacity_slots=512, eviction="fifo", protect_latest=2),
         timing=TimingConfig(period_ms=33.0, deadline_ms=33.0),
         prompt=PromptConfig(max_pages=1),
+        engine=EngineConfig(draft="last_action"),
     )
 
 

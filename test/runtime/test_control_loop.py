@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vla_edge_ros.config import PromptConfig
+from vla_edge_ros.config import EngineConfig, PromptConfig
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.runtime.control_loop import Prompt
 from vla_edge_ros.runtime.frame_slot import FrameSlot
@@ -277,3 +277,10 @@ def test_drafts_that_cost_more_than_they_save_are_left_out(rig):
     for _ in range(5):
         rig.cycle()
     assert [bool(draft) for draft in rig.engine.drafts] == [False, True, False, False, False, False, False]
+
+
+def test_without_drafts_in_the_configuration_none_is_offered_and_no_chunk_counts_as_drafted(rig):
+    plain = rig.build(replace(rig.config, engine=EngineConfig(draft="none")))
+    records = [plain.cycle() for _ in range(4)]
+    assert plain.engine.drafts == [()] * 4
+    assert not any(record.times.drafted for record in records)

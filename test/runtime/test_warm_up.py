@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from vla_edge_ros.config import EngineConfig
 from vla_edge_ros.engines.base import Decoded
 from vla_edge_ros.model.decoder_config import TINY
 from vla_edge_ros.model.memory_traffic import bytes_a_chunk
@@ -48,6 +51,11 @@ def test_an_engine_that_uses_drafts_is_measured_with_wrong_ones_too(drafting_eng
     plain, drafted = ([s for s in samples if s.drafted is kind] for kind in (False, True))
     assert len(plain) == len(drafted) == 3 * 8
     assert {s.decode_ms for s in plain} == {(1.0,) * 7} and {s.decode_ms for s in drafted} == {(1.5,) * 7}
+
+
+def test_without_drafts_in_the_configuration_none_is_tried(drafting_engine, tiny_config):
+    samples = warm_up.measure_chunks(replace(tiny_config, engine=EngineConfig(draft="none")), drafting_engine)
+    assert len(samples) == 3 * 8 and set(drafting_engine.drafts) == {()}
 
 
 def test_the_start_up_warning_is_about_chunks_without_a_draft(tiny_config):

@@ -193,9 +193,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--weights", default="bf16", help="formats of the engine's rows, comma-separated")
     parser.add_argument("--full-vocabulary", action="store_true", help="add a row with the whole head")
-    parser.add_argument(
-        "--drafts", default="last_action", help="engine.draft of the engine's rows, comma-separated"
-    )
+    parser.add_argument("--drafts", default="none", help="engine.draft of the engine's rows, comma-separated")
     parser.add_argument("--peers", action="store_true", help="add the PyTorch rows")
     parser.add_argument("--json", default="", help="write the rows here")
     chosen = parser.parse_args(arguments)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from vla_edge_ros.bench.report import machine, print_table, quantiles, write_json
-from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.config import EngineConfig, VlaConfig
 from vla_edge_ros.engines.cuda import inspection
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.types import CacheView
@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", default="")
     chosen = parser.parse_args(arguments)
-    engine = CudaEngine(VlaConfig())
+    engine = CudaEngine(VlaConfig(engine=EngineConfig(draft="last_action")))
     engine.load()
     row = soak(engine, chosen.minutes, chosen.seed)
     engine.close()

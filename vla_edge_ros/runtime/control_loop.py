@@ -80,7 +80,7 @@ class ControlLoop:
         self._next_prompt: Prompt | None = None
         # A scene changes little in one period, so the last action's tokens are the guess at the next ones.
         self._last_tokens: tuple[int, ...] = ()
-        self._drafts = DraftChoice()
+        self._drafts = DraftChoice() if config.engine.draft == "last_action" else None
         self._draft: tuple[int, ...] = ()  # of this cycle
         self._scheduled_ns = 0
         self._progress = ChunkTimes(0)
@@ -144,8 +144,9 @@ class ControlLoop:
             outcome = Outcome.NO_NEW_FRAME
         else:
             elapsed_ms = self._elapsed_ms()
-            room_ms = self._config.timing.budget_ms - elapsed_ms
-            self._draft = self._drafts.offer(self._last_tokens, room_ms)
+            if self._drafts:
+                room_ms = self._config.timing.budget_ms - elapsed_ms
+                self._draft = self._drafts.offer(self._last_tokens, room_ms)
             decision = self._admission.decide(elapsed_ms, self._cache.slots_next, bool(self._draft))
             outcome = Outcome.ACTED if decision.admitted else Outcome.REFUSED
         return replace(
@@ -196,7 +197,7 @@ class ControlLoop:
 
     def _learn(self) -> None:
         self._admission.learn(self._progress)
-        if self._progress.prefill_ms > 0:  # else it was cut before a draft could matter
+        if self._drafts and self._progress.prefill_ms > 0:  # else it was cut before a draft could matter
             self._drafts.learn(self._progress)
 
     def _check_time(self) -> None:

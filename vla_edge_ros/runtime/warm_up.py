@@ -33,7 +33,7 @@ def measure_chunks(config: VlaConfig, engine: Engine) -> list[ChunkTimes]:
     pixels = np.random.default_rng(0).integers(0, 256, (frame.height, frame.width, 3), dtype=np.uint8)
     frame_pages = config.cache.pages - 1
     samples: list[ChunkTimes] = []
-    drafts = True  # until the first fill has shown otherwise
+    drafts = config.engine.draft != "none"  # after the first fill: and the engine uses them
     for kept in (1, frame_pages // 2, frame_pages):
         pages = np.arange(1, kept + 1, dtype=np.int32)
         view = CacheView(pages, np.full(kept, frame.tokens, np.int32), action_page=0)

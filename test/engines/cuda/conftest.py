@@ -39,6 +39,7 @@ def _config(
         frame=FrameConfig(width=width, height=height),
         cache=CacheConfig(capacity_slots=slots * pages, page_slots=slots),
         action=ActionConfig(bins=bins, **action),
+        engine=EngineConfig(draft="last_action"),
     )
 
 
@@ -125,7 +126,7 @@ for _name, _weights in (
 ):
     _case = CASES[_name]
     CASES[f"{_name}, {_weights}"] = replace(
-        _case, config=replace(_case.config, engine=EngineConfig(weights=_weights))
+        _case, config=replace(_case.config, engine=EngineConfig(weights=_weights, draft="last_action"))
     )
 
 

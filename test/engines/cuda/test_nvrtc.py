@@ -75,7 +75,7 @@ def every_source(sizes):
 def test_all_kernels_compile_at_full_size_and_a_second_start_compiles_nothing(
     architecture, weights, monkeypatch
 ):
-    config = VlaConfig(engine=EngineConfig(weights=weights))
+    config = VlaConfig(engine=EngineConfig(weights=weights, draft="last_action"))
     sizes = plan(QWEN2_5_CODER_1_5B, config, Device("chip", architecture, *CHIPS[architecture]))
     sources = every_source(sizes)
     assert set(sizes.passes) == {"decode", "prefill", "drafted", "verify"}
@@ -87,14 +87,15 @@ def test_all_kernels_compile_at_full_size_and_a_second_start_compiles_nothing(
 
 @pytest.mark.parametrize("weights", FORMATS)
 def test_all_kernels_compile_at_odd_sizes(weights):
-    config = replace(ODD_CONFIG, engine=EngineConfig(weights=weights))
+    config = replace(ODD_CONFIG, engine=EngineConfig(weights=weights, draft="last_action"))
     sizes = plan(ODD, config, Device("chip", 87, *CHIPS[87]))
     for file, _, macros in every_source(sizes):
         assert nvrtc.compile_kernels(file, 87, macros)
 
 
 def test_every_kernel_file_is_compiled_by_some_pass():
-    sizes = plan(QWEN2_5_CODER_1_5B, VlaConfig(), Device("chip", 90, *CHIPS[90]))
+    config = VlaConfig(engine=EngineConfig(draft="last_action"))
+    sizes = plan(QWEN2_5_CODER_1_5B, config, Device("chip", 90, *CHIPS[90]))
     assert {file for file, _, _ in every_source(sizes)} == {
         name for name in nvrtc.kernel_text() if name.endswith(".cu")
     }

@@ -56,7 +56,7 @@ class Addresses:
 
 @pytest.fixture(params=["bf16", "int8", "int4"])
 def config(request):
-    return VlaConfig(engine=EngineConfig(weights=request.param))
+    return VlaConfig(engine=EngineConfig(weights=request.param, draft="last_action"))
 
 
 @pytest.fixture(params=[H200, ORIN, ADA], ids=lambda device: device.name)

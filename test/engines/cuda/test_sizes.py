@@ -90,7 +90,7 @@ def test_every_accepted_size_fits_every_chip_in_every_format(decoder, device, fr
     config = VlaConfig(
         frame=FrameConfig(width=width, height=height),
         cache=CacheConfig(capacity_slots=slots * 64, page_slots=slots),
-        engine=EngineConfig(weights=weights),
+        engine=EngineConfig(weights=weights, draft="last_action"),
     )
     sizes = plan(decoder, config, device)
     for variant in sizes.passes.values():

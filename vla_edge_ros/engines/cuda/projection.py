@@ -29,8 +29,8 @@ MOST_BATCH_TILES_ONE_TOKEN, MOST_BATCH_TILES = 16, 1
 COST_OF_TOKENS_THROUGH_L2 = 1.5
 # A part of k more must make the busiest block's share this much smaller: the next norm reads one more row.
 WORTH_A_PART = 0.97
-# Integers cost instructions: 8 warps an SM leave it waiting for each other's latency in a decode step, 16 in
-# two blocks take 11 % (int8) to 14 % (int4) less (docs/engine-log.md).
+# Integers cost instructions: in a decode step 8 warps an SM wait for their own latency. 16 in two blocks take
+# 2 % (int8) and 6 % (int4) less, with drafts planned in 11 and 14 % (docs/engine-log.md).
 INTEGER_STEP_BLOCKS = 2
 
 
