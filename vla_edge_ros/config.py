@@ -102,6 +102,11 @@ class EngineConfig:
         choices=("bf16", "int8", "int4"),
     )
     vram_ceiling_mb: int = param(8192, "hard limit of device memory; start-up fails above it", low=1)
+    decode_step: str = param(
+        "auto",
+        "kernels: a graph of them; persistent: one for all layers (sm_90); auto: the faster at start-up",
+        choices=("auto", "kernels", "persistent"),
+    )
     draft: str = param(
         "none",
         "last_action: cuda checks the last action's tokens at once: fewer passes, the same tokens",

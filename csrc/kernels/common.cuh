@@ -79,13 +79,22 @@ __device__ __forceinline__ float warp_max(float value) {
   return value;
 }
 
-// Sum over a block of `WARPS` warps in warp order; `scratch` holds WARPS floats. One barrier inside, so
+// The threads of a block that compute: all, or, where the last warp only copies, the first WORKERS.
+__device__ __forceinline__ void sync_workers() {
+#ifdef WORKERS
+  asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory");
+#else
+  __syncthreads();
+#endif
+}
+
+// Sum over the workers, `WARPS` warps, in warp order; `scratch` holds WARPS floats. One barrier inside, so
 // `scratch` must not be written again before the next one.
 template <int WARPS>
 __device__ __forceinline__ float block_sum(float value, float* scratch) {
   value = warp_sum(value);
   if (threadIdx.x % WARP == 0) scratch[threadIdx.x / WARP] = value;
-  __syncthreads();
+  sync_workers();
   float sum = 0.0f;
 #pragma unroll
   for (int warp = 0; warp < WARPS; ++warp) sum += scratch[warp];

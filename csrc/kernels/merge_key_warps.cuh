@@ -5,6 +5,16 @@
 #include "attention_splits.cuh"
 
 constexpr int ATTENTION_THREADS = ROW_WARPS * KEY_WARPS * WARP;
+
+// The warps that attend: the whole block, or the first ATTENTION_THREADS of its workers.
+__device__ __forceinline__ void sync_attention() {
+#ifdef WORKERS
+  asm volatile("bar.sync 2, %0;" ::"n"(ATTENTION_THREADS) : "memory");
+#else
+  __syncthreads();
+#endif
+}
+
 constexpr int ROWS_KEPT = QUERY_ROWS < 16 ? QUERY_ROWS : 16;  // of a query tile
 
 // Add the key warps' results in their order and write the block's share. Three barriers; all warps take part.
@@ -16,11 +26,11 @@ __device__ __forceinline__ void merge_key_warps(const RowState& state, float* ro
                                                 float2* maximum_and_sum, uint64 first_partial) {
   const int lane = threadIdx.x % WARP;
   const int mine = key_warp * ROW_WARPS + row_warp;
-  __syncthreads();  // the pages are not needed any more
+  sync_attention();  // the pages are not needed any more
 #pragma unroll
   for (int half = 0; half < 2; ++half)
     if (lane % 4 == 0) stats[mine * 16 + lane / 4 + 8 * half] = float2{state.top[half], state.sum[half]};
-  __syncthreads();
+  sync_attention();
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = lane / 4 + 8 * half;
@@ -37,7 +47,7 @@ __device__ __forceinline__ void merge_key_warps(const RowState& state, float* ro
           float2{__fmul_rn(state.output[d].v[2 * half], factor),
                  __fmul_rn(state.output[d].v[2 * half + 1], factor)};
   }
-  __syncthreads();
+  sync_attention();
   constexpr int PAIRS = HEAD_DIM / 2;
   for (int i = threadIdx.x; i < ROW_WARPS * ROWS_KEPT * PAIRS; i += ATTENTION_THREADS) {
     const int pair = i % PAIRS, row = i / PAIRS % ROWS_KEPT, tile = i / (PAIRS * ROWS_KEPT);

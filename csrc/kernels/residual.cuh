@@ -31,6 +31,10 @@ struct ResidualRow {
 
   __device__ __forceinline__ void load(const Residual& residual, int token) {
     load(residual.stream + token * HIDDEN);
+    add_partials(residual, token);
+  }
+
+  __device__ __forceinline__ void add_partials(const Residual& residual, int token) {
     const float* partial = residual.partials + token * HIDDEN;
 #pragma unroll 4
     for (int part = 0; part < residual.parts; ++part) {
@@ -48,6 +52,16 @@ struct ResidualRow {
 #pragma unroll
     for (int i = 0; i < MINE; ++i)
       if (inside(i)) ((float2*)row)[pair(i)] = value[i];
+  }
+
+  // The row times `scale` times `gain` as bfloat16 pairs, [HIDDEN / 2], and as many rests behind them.
+  __device__ __forceinline__ void split(uint32* pairs, const ResidualRow& gain, float scale) const {
+#pragma unroll
+    for (int i = 0; i < MINE; ++i) {
+      if (!inside(i)) continue;
+      pairs[pair(i)] = split_bf16(value[i].x * scale * gain.value[i].x, value[i].y * scale * gain.value[i].y,
+                                  pairs[PAIRS + pair(i)]);
+    }
   }
 
   // RMSNorm's factor 1 / sqrt(mean of squares + epsilon).

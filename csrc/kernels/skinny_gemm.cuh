@@ -17,8 +17,6 @@
 #include "token_rows.cuh"
 #include "weight_stream.cuh"
 
-constexpr int GEMM_WARPS = 8;
-constexpr int GEMM_THREADS = GEMM_WARPS * WARP;
 // Blocks that must fit on one SM: those of the next kernels come to fill their rings while this one computes.
 constexpr int GEMM_BLOCKS = TOKENS == 1 ? 4 : 1;
 constexpr int ROW_PAD = TOKENS == 1 ? 16 : 20;  // floats a token: 20 spreads a warp's writes over all banks

@@ -16,13 +16,7 @@ __device__ __forceinline__ TokenOperand normalise_residual(uint32* shared_row, c
   Row row;
   row.load(residual, token);
   const float scale = row.inverse_rms(scratch);
-#pragma unroll
-  for (int i = 0; i < Row::MINE; ++i) {
-    if (!Row::inside(i)) continue;
-    shared_row[Row::pair(i)] =
-        split_bf16(row.value[i].x * scale * gain.value[i].x, row.value[i].y * scale * gain.value[i].y,
-                   shared_row[HIDDEN / 2 + Row::pair(i)]);
-  }
+  row.split(shared_row, gain, scale);
   if (residual_out && blockIdx.x == 0 && blockIdx.y == 0) row.store(residual_out);
   if (inverse_rms) *inverse_rms = scale;
   __syncthreads();

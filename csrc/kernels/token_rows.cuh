@@ -14,6 +14,10 @@ static_assert(FRAME_TOKENS % TILE_TOKENS == 0, "frame tokens fill whole column t
 static_assert(ACTION_TOKENS % TILE_TOKENS == 0 || (ACTION_TOKENS == 1 && FRAME_TOKENS == 0),
               "action tokens fill whole column tiles, or one token is alone");
 
+// Warps of a projection, which take an eighth of its k each.
+constexpr int GEMM_WARPS = 8;
+constexpr int GEMM_THREADS = GEMM_WARPS * WARP;
+
 constexpr int FRAME_TILES = FRAME_TOKENS / TILE_TOKENS;
 constexpr int ACTION_TILES = ACTION_TOKENS / TILE_TOKENS;  // each has a tile of rests behind it
 constexpr int COLUMN_TILES = TOKENS == 1 ? 1 : FRAME_TILES + 2 * ACTION_TILES;

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from vla_edge_ros.engines.cuda.chunk_state import state_dtype
+from vla_edge_ros.engines.cuda.persistent import GATES_BYTES
 from vla_edge_ros.engines.cuda.projection import TILE_K
 from vla_edge_ros.engines.cuda.sizes import PassSizes, Sizes
 
@@ -30,6 +31,7 @@ def scratch_needs(sizes: Sizes) -> dict[str, int]:
         "logits": sizes.head_rows * 4,
         "candidates": sizes.decode.head.blocks * CANDIDATE_BYTES,
         "status": 4,
+        "gates": GATES_BYTES if sizes.persistent else 0,
         "next_token": decoder.hidden_size * 4,
         "pixels": sizes.frame[0] * sizes.frame[1] * 3,
         "token_ids": sizes.prefill.tokens * 4,

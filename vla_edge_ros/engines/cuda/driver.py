@@ -15,7 +15,9 @@ from vla_edge_ros.errors import EngineError
 
 MAX_DYNAMIC_SHARED_SIZE = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 SHARED_MEMORY_CARVEOUT = 9  # CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, in percent
-_PROGRAMMATIC_STREAM_SERIALIZATION = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+# CUlaunchAttributeID
+COOPERATIVE = 2  # all blocks are resident at once, or the launch is refused
+OVERLAP_PREDECESSOR = 6  # programmatic stream serialization
 
 
 class _LaunchAttribute(ctypes.Structure):
@@ -67,18 +69,21 @@ def launch(
     shared_bytes: int,
     arguments: tuple[Any, ...],
     stream: int,
-    overlap_predecessor: bool,
+    attribute: int | None = None,
 ) -> None:
-    """Launch or, while ``stream`` is captured, record a kernel. ``arguments`` are ctypes values."""
+    """Launch or, while ``stream`` is captured, record a kernel. ``arguments`` are ctypes values.
+
+    ``attribute``: ``COOPERATIVE`` or ``OVERLAP_PREDECESSOR``.
+    """
     pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(value) for value in arguments))
-    attribute = _LaunchAttribute(id=_PROGRAMMATIC_STREAM_SERIALIZATION, value=1)
+    attributes = _LaunchAttribute(id=attribute or 0, value=1)
     config = _LaunchConfig(
         grid,
         (threads, 1, 1),
         shared_bytes,
         stream,
-        ctypes.pointer(attribute),
-        1 if overlap_predecessor else 0,
+        ctypes.pointer(attributes),
+        0 if attribute is None else 1,
     )
     status = _driver().cuLaunchKernelEx(ctypes.byref(config), ctypes.c_void_p(function), pointers, None)
     _check(status, f"launch of {name} {grid} x {threads}, {shared_bytes} bytes of shared memory,")

@@ -14,6 +14,7 @@ from vla_edge_ros.engines.cuda.device_sizes import Device
 from vla_edge_ros.engines.cuda.sizes import Sizes
 
 FULL_CARVEOUT = 100
+PERSISTENT = ("decode_layers",)
 
 
 class Residual(ctypes.Structure):
@@ -27,15 +28,37 @@ class Residual(ctypes.Structure):
     )
 
 
+class LayerStride(ctypes.Structure):
+    """``LayerStride`` of decode_layers.cu: bytes from one layer's to the next layer's."""
+
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("qkv", "output", "gate_up", "down", "pages"))
+
+
+class DecodeLayers(ctypes.Structure):
+    """``DecodeLayers`` of decode_layers.cu, passed by value."""
+
+    _fields_ = (
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                "qkv", "output", "gate_up", "down", "norms", "bias", "pages", "rotary", "state", "input",
+                "residual_out", "queries", "attended", "softmax", "output_partials", "activated",
+                "down_partials", "gates", "gate_given_up", "times",
+            )
+        ),
+        ("stride", LayerStride),
+    )  # fmt: skip
+
+
 class Kernel:
     """One loaded function. ``signature``: the ctypes type of each argument."""
 
-    def __init__(self, module: Module, name: str, signature: Sequence[Any], overlap_predecessor: bool):
+    def __init__(self, module: Module, name: str, signature: Sequence[Any], attribute: int | None):
         self.name = name
         self._module = module  # keeps the code loaded
         self._function = int(module.get_function(name).ptr)
         self._signature = tuple(signature)
-        self._overlap = overlap_predecessor
+        self._attribute = attribute
         self._shared_limit = 0
         # The same carve-out for all: to change it an SM first drains, and no two kernels would overlap.
         driver.set_function_attribute(self._function, driver.SHARED_MEMORY_CARVEOUT, FULL_CARVEOUT)
@@ -52,7 +75,7 @@ class Kernel:
             for kind, value in zip(self._signature, values, strict=True)
         )
         driver.launch(
-            self._function, self.name, grid, threads, shared_bytes, arguments, stream, self._overlap
+            self._function, self.name, grid, threads, shared_bytes, arguments, stream, self._attribute
         )
 
 
@@ -93,6 +116,7 @@ SIGNATURES: Mapping[str, tuple[Any, ...]] = {
     "output_projection": (_P, _P, _P, _P, _P, _P),
     "gate_up_swiglu": (_P, _P, Residual, _P, _P, _P),
     "down_projection": (_P, _P, _P),
+    "decode_layers": (DecodeLayers,),
     "action_head": (_P, _P, _P, Residual, _P, _P, _P),
     "select_token": (_P, _P, _P, _P, _I, _P, _P, _P),
     "residual_rms_norm": (_P, _P, Residual, _P),
@@ -124,9 +148,23 @@ def pass_sources(sizes: Sizes, name: str) -> list[tuple[str, tuple[str, ...], di
         "draft_head.cu": variant.head,
         "patch_embedding.cu": variant.patch,
     }
-    return [
+    sources = [
         (file, names, sizes.macros(variant, projections.get(file))) for file, names in _FILES[name].items()
     ]
+    if name == "decode" and sizes.persistent is not None:
+        sources.append(("decode_layers.cu", ("decode_layers",), _persistent_macros(sizes)))
+    return sources
+
+
+def _persistent_macros(sizes: Sizes) -> dict[str, str | int]:
+    step = sizes.decode
+    stages = {"QKV": step.qkv, "OUTPUT": step.output, "GATE_UP": step.gate_up, "DOWN": step.down}
+    return {
+        **sizes.macros(step),
+        **sizes.persistent.macros(),
+        **{f"{name}_STAGE_TILES": cut.stage_tiles for name, cut in stages.items()},
+        "LAYERS": sizes.decoder.num_hidden_layers,
+    }
 
 
 def loading_sources() -> list[tuple[str, tuple[str, ...], dict[str, str | int]]]:
@@ -138,12 +176,16 @@ def load_kernels(
 ) -> dict[str, Kernel]:
     """Compile (or take from the cache) and load on the current device.
 
-    ``overlap``: the kernels wait for their predecessor themselves (common.cuh) and may start before its end.
+    ``overlap``: the kernels wait for their predecessor themselves (common.cuh) and may start before its end;
+    but for a persistent one, which needs all multiprocessors.
     """
     kernels = {}
     for file, names, macros in sources:
         module = Module()
         module.load(nvrtc.compile_kernels(file, device.architecture, macros))
         for name in names:
-            kernels[name] = Kernel(module, name, SIGNATURES[name], overlap)
+            attribute = driver.OVERLAP_PREDECESSOR if overlap else None
+            if name in PERSISTENT:
+                attribute = driver.COOPERATIVE
+            kernels[name] = Kernel(module, name, SIGNATURES[name], attribute)
     return kernels

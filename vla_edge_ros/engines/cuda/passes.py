@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from math import ceil
 
 from vla_edge_ros.engines.cuda.buffers import kv_layer_bytes
-from vla_edge_ros.engines.cuda.kernels import Kernel, Residual
+from vla_edge_ros.engines.cuda.kernels import DecodeLayers, Kernel, LayerStride, Residual
 from vla_edge_ros.engines.cuda.memory import DeviceMemory
 from vla_edge_ros.engines.cuda.packed_weights import head_is_embedding, layer_offsets
 from vla_edge_ros.engines.cuda.projection import GEMM_THREADS
@@ -66,6 +66,44 @@ class Pass:
             self.launch_draft_head(stream, into_layer)
         else:
             self.launch_head(stream, into_layer)
+
+    def launch_persistent(self, stream: int, first: int, gate_given_up: int, times: int = 0) -> None:
+        """``launch`` with all layers in one kernel, for a decode step.
+
+        ``gate_given_up``: page-locked host memory, 0 or 1 + the gate where the kernel stopped waiting;
+        ``times``: for a kernel compiled with PHASE_TIMES.
+        """
+        memory, kernel, persistent = self._memory, self._kernels["decode_layers"], self._sizes.persistent
+        assert persistent is not None
+        page_bytes = 2 * kv_layer_bytes(self._sizes)
+        at = self._offsets
+        arguments = DecodeLayers(
+            qkv=memory["qkv"],
+            output=memory["output"],
+            gate_up=memory["gate_up"],
+            down=memory["down"],
+            norms=memory["norms"],
+            bias=memory["qkv_bias"],
+            pages=memory["kv_cache"],
+            rotary=memory["rotary"],
+            state=self._state,
+            input=first,
+            residual_out=self._own("residual_a"),
+            queries=self._own("queries"),
+            attended=self._own("attended"),
+            softmax=self._own("softmax"),
+            output_partials=self._own("output_partials"),
+            activated=self._own("activated"),
+            down_partials=self._own("down_partials"),
+            gates=memory["gates"],
+            gate_given_up=gate_given_up,
+            times=times,
+            stride=LayerStride(at.qkv, at.output, at.gate_up, at.down, page_bytes),
+        )
+        kernel.launch(stream, (persistent.blocks, 1, 1), GEMM_THREADS, persistent.shared_bytes, arguments)
+        self.launch_head(
+            stream, self.residual(self._own("residual_a"), "down_partials", self._variant.down.parts)
+        )
 
     def _norm(self, stream: int, layer_norm: int, residual: Residual, residual_out: int) -> None:
         """Prefill only: a decode step normalises inside the projection."""

@@ -9,12 +9,13 @@ repeat those of ``csrc/kernels``.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.cuda.attention_cut import Attention, plan_attentions
 from vla_edge_ros.engines.cuda.device_sizes import Device
+from vla_edge_ros.engines.cuda.persistent import PersistentDecode, plan_persistent
 from vla_edge_ros.engines.cuda.projection import Projection, plan_projections
 from vla_edge_ros.engines.cuda.token_rows import TILE_TOKENS, TokenRows
 from vla_edge_ros.engines.cuda.weight_format import BF16, FORMATS, TILE_ROWS, WeightFormat
@@ -70,6 +71,7 @@ class Sizes:
     head_rows: int
     head_first: int
     passes: dict[str, PassSizes]
+    persistent: PersistentDecode | None = None
 
     @property
     def decode(self) -> PassSizes:
@@ -172,7 +174,7 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
                 log.warning("engine.draft is off: %s", error)
         return {name: plan_passes({name: rows})[name] for name, rows in variants.items()}
 
-    return Sizes(
+    sizes = Sizes(
         decoder=decoder,
         device=device,
         weights=body,
@@ -188,6 +190,14 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
         head_first=decoder.vocab_size - head_rows,
         passes=plan_all(),
     )
+    if config.engine.decode_step == "kernels":
+        return sizes
+    persistent = plan_persistent(sizes)
+    if isinstance(persistent, str):
+        say = log.info if config.engine.decode_step == "auto" else log.warning
+        say("a decode step is a graph of kernels: %s", persistent)
+        return sizes
+    return replace(sizes, persistent=persistent)
 
 
 def _draft_tokens(config: VlaConfig) -> int:

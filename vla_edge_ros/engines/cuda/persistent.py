@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether and how a decode step's layers fit one persistent kernel: the shared memory of decode_layers.cu.
+
+A block a multiprocessor, whose eight warps own a ring of weight tiles each. The blocks that attend keep their
+pages beside shorter rings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vla_edge_ros.engines.cuda.projection import GEMM_WARPS
+from vla_edge_ros.engines.cuda.weight_format import TILE_BYTES, TILE_ROWS
+
+if TYPE_CHECKING:
+    from vla_edge_ros.engines.cuda.projection import Projection
+    from vla_edge_ros.engines.cuda.sizes import Sizes
+
+ARCHITECTURE = 90  # the only one it was measured on
+GATES = ("qkv", "attention", "output", "gate_up", "down")  # of grid_gates.cuh
+GATES_BYTES = (len(GATES) + 2) * 128  # GridGates of grid_gates.cuh
+# Tiles a copy and most copies in flight, by bits of a weight: measured on an H200 (docs/engine-log.md).
+STAGE_TILES = {16: 6, 8: 3, 4: 3}
+MOST_STAGES = {16: 7, 8: 14, 4: 14}
+FEWEST_STAGES = 2
+MOST_COLUMN_WORDS = 96  # registers a lane for the columns of one projection
+SPIN_CYCLES = 4_000_000_000  # about 2 s
+_BATCH_UNITS = 16
+_STATIC_SHARED_BYTES = 4096  # of merge_splits.cuh, at most
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentDecode:
+    """``stages`` of a warp's ring, and of one beside the pages of a block that attends."""
+
+    blocks: int
+    stage_tiles: int
+    stages: int
+    stages_beside_pages: int
+    fixed_shared_bytes: int
+    shared_bytes: int
+
+    def macros(self) -> dict[str, str | int]:
+        return {
+            "WORKERS": GEMM_WARPS * 32,
+            "BLOCKS": self.blocks,
+            "STAGE_TILES": self.stage_tiles,
+            "STAGES": self.stages,
+            "STAGES_BESIDE_PAGES": self.stages_beside_pages,
+            "FIXED_SHARED_BYTES": self.fixed_shared_bytes,
+            "SPIN_CYCLES": f"{SPIN_CYCLES}ll",
+        }
+
+
+def plan_persistent(sizes: Sizes) -> PersistentDecode | str:
+    """The kernel's sizes, or why a step of these sizes cannot be one kernel."""
+    device, decoder, step, bits = sizes.device, sizes.decoder, sizes.decode, sizes.weights.bits
+    attention = step.attention
+    units = attention.action_splits * decoder.num_key_value_heads
+    if device.architecture < ARCHITECTURE:
+        return f"compute capability {device.architecture / 10}, it needs {ARCHITECTURE / 10}"
+    if attention.row_warps != 1 or attention.action_splits * attention.key_warps < sizes.pages:
+        return f"{sizes.pages} pages of {decoder.group_size} query heads, more than one page a warp"
+    if units > device.multiprocessors:
+        return f"{units} shares of the attention on {device.multiprocessors} multiprocessors"
+    cuts = (step.qkv, step.output, step.gate_up, step.down)
+    if any(cut.parts > device.multiprocessors for cut in cuts):
+        return f"more parts than {device.multiprocessors} multiprocessors"
+    columns = max(_slice_tiles(sizes, k, cut.parts) for k, cut in _k_of(sizes)) * sizes.weights.tile_k // 8
+    if columns > MOST_COLUMN_WORDS:
+        return f"{columns} registers a lane for the columns of one projection, at most {MOST_COLUMN_WORDS}"
+    stage_tiles = STAGE_TILES[bits]
+    stage_bytes = GEMM_WARPS * sizes.weights.stage_bytes(stage_tiles)
+    fixed = _fixed_shared_bytes(sizes)
+    left = device.shared_bytes - _STATIC_SHARED_BYTES - fixed
+    pages = attention.key_warps * 2 * sizes.page_slots * decoder.head_dim * 2
+    stages, beside = (min(MOST_STAGES[bits], room // stage_bytes) for room in (left, left - pages))
+    if beside < FEWEST_STAGES:
+        return f"{device.shared_bytes} bytes of shared memory a block, too few for rings beside {pages}"
+    shared = fixed + max(stage_bytes * stages, pages + stage_bytes * beside)
+    return PersistentDecode(device.multiprocessors, stage_tiles, stages, beside, fixed, shared)
+
+
+def _k_of(sizes: Sizes) -> tuple[tuple[int, Projection], ...]:
+    hidden, step = sizes.decoder.hidden_size, sizes.decode
+    return (
+        (hidden, step.qkv),
+        (sizes.decoder.q_size, step.output),
+        (hidden, step.gate_up),
+        (sizes.intermediate, step.down),
+    )
+
+
+def _slice_tiles(sizes: Sizes, k: int, parts: int) -> int:
+    tiles = -(-sizes.weights.k_tiles(k) // parts)
+    return -(-tiles // GEMM_WARPS)
+
+
+def _fixed_shared_bytes(sizes: Sizes) -> int:
+    """``Shared`` of decode_layers.cu, rounded up; the kernel asserts that it suffices."""
+    decoder, attention = sizes.decoder, sizes.decode.attention
+    head_dim, warps = decoder.head_dim, attention.key_warps
+    row = (head_dim + 8) * 4
+    qkv_tiles = (decoder.q_size + 2 * decoder.kv_size) // TILE_ROWS
+    need = (
+        max(decoder.hidden_size, decoder.q_size) * 4
+        + _BATCH_UNITS * GEMM_WARPS * TILE_ROWS * 4
+        + TILE_ROWS * row
+        + (warps + 1) * head_dim // 2 * 8
+        + warps * (TILE_ROWS * 8 + min(decoder.group_size, TILE_ROWS) * row)
+        + -(-qkv_tiles // sizes.device.multiprocessors) * TILE_ROWS * 4
+        + (6 + 3 * sizes.pages) * 4
+        + GEMM_WARPS * 4 * 64
+        + 512
+    )
+    return -(-need // 128) * 128
