@@ -53,7 +53,7 @@ struct Scores {
 __device__ __forceinline__ void score_page(Scores& scores, const float* query_tile,
                                            const float2* const (&rotary)[2], const Vec4* keys) {
   const int lane = threadIdx.x % WARP;
-#pragma unroll 1
+#pragma unroll(ALONE_ON_SM ? K_TILES / 2 : 1)
   for (int j = 0; j < K_TILES / 2; ++j) {
     Vec4 lower, upper;
     turn_queries<false>(lower, upper, query_tile, rotary, j);

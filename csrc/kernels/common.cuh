@@ -79,6 +79,13 @@ __device__ __forceinline__ float warp_max(float value) {
   return value;
 }
 
+// A persistent kernel has a multiprocessor's registers to itself: there more loads and products are kept in flight.
+#ifdef WORKERS
+constexpr bool ALONE_ON_SM = true;
+#else
+constexpr bool ALONE_ON_SM = false;
+#endif
+
 // The threads of a block that compute: all, or, where the last warp only copies, the first WORKERS.
 __device__ __forceinline__ void sync_workers() {
 #ifdef WORKERS

@@ -2,10 +2,13 @@
 // decode_layers: all layers of one decode step in one persistent kernel, a block a multiprocessor (sm_90).
 //
 // The same sums in the same order as the kernels of the other driver, qkv.cu to down_projection.cu, so their
-// bits are equal. What differs is that weights do not stop at the end of a phase: each warp streams its share of
-// all layers, in the order of use (LayerStream), and what it has asked for arrives while its block waits
+// bits are equal. What differs is that weights do not stop at the end of a phase: each of eight warps streams its
+// share of all layers, in the order of use (LayerStream), and what it has asked for arrives while its block waits
 // for others at a gate (grid_gates.cuh). Of a layer's gates only those around the MLP and before QKV are for all
 // blocks; attention and what feeds it concern those that have a share of it.
+//
+// A release takes as long as the requests before it, so a phase asks for no more weights in its last
+// HELD_STAGES, and goes on asking once it has arrived at its gate.
 //
 //   input          f32   [HIDDEN], the residual stream before the first layer
 //   residual_out   f32   [HIDDEN], the stream before the last layer's down projection, whose parts are to be added
@@ -48,7 +51,8 @@ struct DecodeLayers {
   uint16* activated;
   float* down_partials;
   GridGates* gates;
-  int* gate_given_up;
+  int* gate_given_up;       // page-locked host memory, as `stop`
+  const volatile int* stop;  // nonzero: no later step is wanted
   uint64* times;  // [block][layer][TIMES] ns, where PHASE_TIMES is defined
   LayerStride stride;
 };
@@ -116,22 +120,21 @@ __device__ __forceinline__ void describe(Share& share, const uint8* weights, uin
 class LayerStream {
  public:
   // `shares`: this warp's, by phase.
-  __device__ __forceinline__ LayerStream(Vec4* ring, bool short_ring, const Share* shares)
-      : ring_(ring), shares_(shares), short_(short_ring) {
+  __device__ __forceinline__ LayerStream(Vec4* ring, const Share* shares) : ring_(ring), share_(shares - 1) {
     enter_next();
   }
 
   __device__ __forceinline__ void fill() {
 #pragma unroll 1
-    for (int stage = 0; stage < stages(); ++stage) issue(stage);
+    for (int stage = 0; stage < STAGES; ++stage) issue(stage);
   }
 
   // The oldest stage, once it has landed.
   __device__ __forceinline__ const Vec4* wait() {
-    if (short_)
-      copy_async_wait<STAGES_BESIDE_PAGES - 1>();
-    else
+    if (held_ == 0)
       copy_async_wait<STAGES - 1>();
+    else
+      wait_held<1>();
     return ring_.tiles(oldest_);
   }
   __device__ __forceinline__ RowScales row_scales() const { return ring_.row_scales(oldest_); }
@@ -139,57 +142,85 @@ class LayerStream {
     return ring_.group_scales(oldest_, first, i);
   }
 
-  // Give it back, once it is in registers, and ask for the next tiles.
-  __device__ __forceinline__ void advance() {
-    issue(oldest_);
-    oldest_ = oldest_ + 1 == stages() ? 0 : oldest_ + 1;
+  // Give it back, once it is in registers, and ask for the next tiles: at once, or in resume().
+  __device__ __forceinline__ void advance(bool hold) {
+    if (hold)
+      ++held_;
+    else
+      issue(oldest_);
+    oldest_ = oldest_ + 1 == STAGES ? 0 : oldest_ + 1;
+  }
+
+  __device__ __forceinline__ void resume() {
+#pragma unroll 1
+    for (; held_ > 0; --held_) issue(oldest_ >= held_ ? oldest_ - held_ : oldest_ - held_ + STAGES);
   }
 
  private:
-  __device__ __forceinline__ int stages() const { return short_ ? STAGES_BESIDE_PAGES : STAGES; }
+  // With `held_` stages not asked for, fewer groups may be on their way.
+  template <int HELD>
+  __device__ __forceinline__ void wait_held() {
+    if constexpr (HELD >= STAGES) {
+      copy_async_wait<0>();
+    } else {
+      if (held_ == HELD)
+        copy_async_wait<STAGES - 1 - HELD>();
+      else
+        wait_held<HELD + 1>();
+    }
+  }
 
   __device__ __forceinline__ void issue(int stage) {
-    if (units_left_ > 0) {
-      const int left = share_->count - done_;
-      const Vec4* from = (const Vec4*)source_ + done_ * WARP;
-      if (left >= STAGE_TILES)
-        ring_.copy(stage, from, STAGE_TILES, scales_, share_->first + done_);
-      else
-        ring_.copy(stage, from, left, scales_, share_->first + done_);
-      done_ += STAGE_TILES;
-      if (left <= STAGE_TILES) {
-        done_ = 0;
-        source_ += share_->unit_stride;
-        if (STAGE_SCALES > 0) scales_ += share_->scale_stride / 4;
-        if (--units_left_ == 0) enter_next();
-      }
+    if (left_ > 0) {
+      ring_.copy(stage, source_, left_, scales_, first_);
+      source_ += STAGE_TILES * WARP;
+      first_ += STAGE_TILES;
+      left_ -= STAGE_TILES;
+      if (left_ <= 0) enter_unit();
     }
     copy_async_commit();  // also at the end: stages are counted in groups
   }
 
-  // The next phase of which this warp has a share; at the end units_left_ stays 0.
+  __device__ __forceinline__ void enter_unit() {
+    if (--units_left_ == 0) {
+      enter_next();
+      return;
+    }
+    source_ += unit_jump_;
+    scales_ += scale_jump_;
+    first_ = share_->first;
+    left_ = share_->count;
+  }
+
+  // The next phase of which this warp has a share; at the end left_ stays 0.
   __device__ __forceinline__ void enter_next() {
+    left_ = 0;
     do {
+      ++share_;
       if (++phase_ == PHASES) {
         phase_ = 0;
-        ++layer_;
+        share_ -= PHASES;
+        if (++layer_ == LAYERS) return;
       }
-      if (layer_ >= LAYERS) return;
-      share_ = shares_ + phase_;
       units_left_ = share_->units;
     } while (units_left_ == 0);
-    const int lane = threadIdx.x % WARP;
-    source_ = share_->tiles + layer_ * share_->layer_stride + lane * 16;
-    if (STAGE_SCALES > 0)
-      scales_ = (const uint32*)(share_->scales + layer_ * share_->layer_stride) + WeightRing::lane_scale();
+    const uint64 to_layer = layer_ * share_->layer_stride;
+    source_ = (const Vec4*)(share_->tiles + to_layer) + threadIdx.x % WARP;
+    first_ = share_->first;
+    left_ = share_->count;
+    unit_jump_ = (share_->unit_stride / TILE_BYTES - (left_ + STAGE_TILES - 1) / STAGE_TILES * STAGE_TILES) * WARP;
+    if (STAGE_SCALES > 0) {
+      scales_ = (const uint32*)(share_->scales + to_layer) + WeightRing::lane_scale();
+      scale_jump_ = share_->scale_stride / 4;
+    }
   }
 
   WeightRing ring_;
-  const Share *shares_, *share_;
-  bool short_;
-  const uint8* source_;
+  const Share* share_;
+  const Vec4* source_;
   const uint32* scales_ = nullptr;
-  int phase_ = -1, layer_ = 0, units_left_ = 0, done_ = 0, oldest_ = 0;
+  int phase_ = -1, layer_ = 0, units_left_ = 0, first_ = 0, left_ = 0, unit_jump_ = 0, scale_jump_ = 0;
+  int oldest_ = 0, held_ = 0;
 };
 
 // ---- Shared memory ----
@@ -253,7 +284,7 @@ struct TokenColumns {
 // One warp's share of one row tile: rows lane / 4 and lane / 4 + 8 into `sums`.
 template <class C>
 __device__ __forceinline__ void multiply_unit(LayerStream& stream, const TokenColumns<C>& tokens, int first,
-                                              int count, float* sums) {
+                                              int count, int units_behind, float* sums) {
   const int lane = threadIdx.x % WARP;
   constexpr bool ALIKE = C::ALL_ALIKE;
   Accumulator sum[2] = {};
@@ -272,7 +303,8 @@ __device__ __forceinline__ void multiply_unit(LayerStream& stream, const TokenCo
       if constexpr (WEIGHT_BITS == 4) scales[i] = stream.group_scales(first + done, i);
     }
     if constexpr (WEIGHT_BITS == 8) row_scales = stream.row_scales();
-    stream.advance();
+    const int stages_behind = units_behind * C::STAGES_A_UNIT + C::STAGES_A_UNIT - 1 - stage;
+    stream.advance(stages_behind < HELD_STAGES);
 #pragma unroll
     for (int i = 0; i < STAGE_TILES; ++i) {
       const int tile = done + i;
@@ -305,17 +337,28 @@ __device__ __forceinline__ void multiply_unit(LayerStream& stream, const TokenCo
   sums[lane / 4 + 8] = sum[0].v[2] + sum[0].v[3];
 }
 
-// All row tiles of this block. `store(row_tile, row, low, high)` gets rows `row` (0..7) and `row` + 8. With
-// `sums` at rest; returns with the stores of this block done and seen by thread 0.
+#ifdef PHASE_TIMES
+constexpr int TIMES = 48;
+#define MARK(point) \
+  if (threadIdx.x == 0) args.times[((uint64)blockIdx.x * LAYERS + layer) * TIMES + point] = clock64()
+#else
+#define MARK(point)
+#endif
+
+// All row tiles of this block. `store(row_tile, row, low, high)` gets rows `row` (0..7) and `row` + 8. `sums` must
+// be at rest. Returns with all stores done, as far as thread 0 is concerned.
 template <class C, class Store>
 __device__ __forceinline__ void multiply(Shared& shared, LayerStream& stream, const TokenColumns<C>& tokens,
-                                         Store store) {
+                                         Store store, const DecodeLayers& args, int layer, int base) {
   const int warp = threadIdx.x / WARP, begin = C::begin(warp), count = C::begin(warp + 1) - begin;
   const int units = C::units();
   for (int first = 0; first < units; first += BATCH_UNITS) {
     const int batch = min(BATCH_UNITS, units - first);
+#pragma unroll 1
     for (int unit = 0; unit < batch; ++unit)
-      multiply_unit<C>(stream, tokens, C::first_tile() + begin, count, shared.sums[unit][warp]);
+      multiply_unit<C>(stream, tokens, C::first_tile() + begin, count, units - 1 - first - unit,
+                       shared.sums[unit][warp]);
+    MARK(base + 1);
     sync_workers();
     for (int item = threadIdx.x; item < batch * 8; item += WORKERS) {
       const int row = item % 8, unit = item / 8;
@@ -327,20 +370,10 @@ __device__ __forceinline__ void multiply(Shared& shared, LayerStream& stream, co
       }
       store(C::row_tile(first + unit), row, low, high);
     }
+    MARK(base + 2);
     sync_workers();
   }
 }
-
-#ifdef PHASE_TIMES
-constexpr int TIMES = 12;
-#define MARK(point)                                                                              \
-  if (threadIdx.x == 0)                                                                          \
-  asm volatile("{\n.reg .u64 t;\nmov.u64 t, %%globaltimer;\nst.global.u64 [%0], t;\n}" ::"l"( \
-                   args.times + ((uint64)blockIdx.x * LAYERS + layer) * TIMES + point)           \
-               : "memory")
-#else
-#define MARK(point)
-#endif
 
 // By all workers. False: given up.
 __device__ __forceinline__ bool pass_gate(Shared& shared, GridGates* gates, int gate, uint32 arrivals) {
@@ -349,8 +382,13 @@ __device__ __forceinline__ bool pass_gate(Shared& shared, GridGates* gates, int 
   return !shared.stop;
 }
 
-__device__ __forceinline__ void arrive(GridGates* gates, int gate) {
+// By all workers, after a barrier behind their stores.
+__device__ __forceinline__ void arrive(GridGates* gates, int gate, LayerStream& weights) {
   if (threadIdx.x == 0) add_release(&gates->arrived[gate].value);
+  if (HELD_STAGES > 0) {
+    sync_workers();
+    weights.resume();
+  }
 }
 
 using Row = ResidualRow<WORKERS>;
@@ -397,6 +435,7 @@ __device__ __forceinline__ void attend(Shared& shared, Vec4* pages, const Decode
   }
   copy_async_wait<0>();  // the weights on their way have had the time at the gate
   sync_attention();
+  MARK(40);
   RowState mine = {};
   mine.top[0] = mine.top[1] = negative_infinity();
   if (entry <= written) {
@@ -406,6 +445,7 @@ __device__ __forceinline__ void attend(Shared& shared, Vec4* pages, const Decode
     const float2* turn[2] = {shared.angles[key_warp], shared.angles[key_warp]};
     Scores scores = {};
     score_page(scores, shared.queries, turn, my_keys);
+    MARK(41);
     add_page(mine, scores.v, my_keys + PAGE_VECS, fill, limit);
   }
 #pragma unroll
@@ -413,8 +453,10 @@ __device__ __forceinline__ void attend(Shared& shared, Vec4* pages, const Decode
     mine.sum[half] += __shfl_xor_sync(ALL_LANES, mine.sum[half], 1);
     mine.sum[half] += __shfl_xor_sync(ALL_LANES, mine.sum[half], 2);
   }
+  MARK(42);
   merge_key_warps(mine, shared.rows, shared.stats, 0, key_warp, 0, QUERY_ROWS, args.attended, args.softmax,
                   partial_row(share.kv_head, share.split, 0));
+  MARK(43);
   sync_attention();
 }
 
@@ -423,12 +465,13 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
                                           const DecodeLayers& args, const AttentionShare& share, int splits,
                                           int layer, Row& stream) {
   const int warp = threadIdx.x / WARP;
-  GridGates* gates = args.gates;
-  const uint32 turn = layer + 1;
   const int slot = shared.state.action.first;
   const LayerStride& stride = args.stride;
+  GridGates* gates = args.gates;
+  const uint32 turn = layer + 1;
   Row gain;
 
+  MARK(0);
   MARK(0);
   gain.load(args.norms + 2 * layer * HIDDEN);
   for (int i = threadIdx.x; i < Qkv::units() * TILE_ROWS; i += WORKERS)
@@ -436,10 +479,12 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
         args.bias[(layer * QKV_ROW_TILES + Qkv::row_tile(i / TILE_ROWS)) * TILE_ROWS + i % TILE_ROWS];
   if (layer > 0) {
     if (!pass_gate(shared, gates, GATE_DOWN, layer * Down::ACTIVE)) return false;
+    MARK(1);
     stream.add_partials({nullptr, args.down_partials, DOWN_PARTS, HIDDEN}, 0);
   }
   MARK(1);
   normalise(shared, stream, gain);
+  MARK(12);
   {
     TokenColumns<Qkv> tokens;
     const int begin = Qkv::begin(warp);
@@ -450,16 +495,17 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
     multiply<Qkv>(shared, weights, tokens, [&](int row_tile, int row, float low, float high) {
       const float* add = shared.bias + Qkv::unit_of(row_tile) * TILE_ROWS + row;
       rows.store(row_tile, row, 0, low + add[0], high + add[8]);
-    });
-    if (Qkv::units() > 0) arrive(gates, GATE_QKV);
+    }, args, layer, 20);
+    if (Qkv::units() > 0) arrive(gates, GATE_QKV, weights);
   }
   MARK(2);
 
   if (share.mine) {
     if (!pass_gate(shared, gates, GATE_QKV, turn * Qkv::ACTIVE)) return false;
     MARK(3);
+    MARK(3);
     if (warp < KEY_WARPS) attend(shared, pages, args, layer, share);
-    arrive(gates, GATE_ATTENTION);
+    if (threadIdx.x == 0) add_release(&gates->arrived[GATE_ATTENTION].value);
     MARK(4);
   }
 
@@ -467,9 +513,11 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
   if (Output::units() > 0) {
     if (!pass_gate(shared, gates, GATE_ATTENTION, turn * splits * KV_HEADS)) return false;
     MARK(5);
+    MARK(5);
     const int k_count = Output::tile_count() * WEIGHT_TILE_K;
     merge_splits(shared.vector, args.attended, args.softmax, splits, Output::first_tile() * WEIGHT_TILE_K,
                  k_count);
+    MARK(14);
     TokenColumns<Output> tokens;
     const int begin = Output::begin(warp);
     tokens.load(shared.vector, k_count / 2, begin, Output::begin(warp + 1) - begin);
@@ -477,29 +525,32 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
     multiply<Output>(shared, weights, tokens, [&](int row_tile, int row, float low, float high) {
       part[row_tile * TILE_ROWS + row] = low;
       part[row_tile * TILE_ROWS + row + 8] = high;
-    });
-    arrive(gates, GATE_OUTPUT);
+    }, args, layer, 25);
+    arrive(gates, GATE_OUTPUT, weights);
     MARK(6);
   }
 
   if (!pass_gate(shared, gates, GATE_OUTPUT, turn * Output::ACTIVE)) return false;
   MARK(7);
+  MARK(7);
   stream.add_partials({nullptr, args.output_partials, OUTPUT_PARTS, HIDDEN}, 0);
   normalise(shared, stream, gain);
+  MARK(13);
   {
     TokenColumns<GateUp> tokens;
     const int begin = GateUp::begin(warp);
     tokens.load(shared.vector, HIDDEN / 2, begin, GateUp::begin(warp + 1) - begin);
     multiply<GateUp>(shared, weights, tokens, [&](int row_tile, int row, float gate, float up) {
       store_activated(args.activated, row_tile * 8 + row, 0, gate, up);
-    });
-    if (GateUp::units() > 0) arrive(gates, GATE_GATE_UP);
+    }, args, layer, 30);
+    if (GateUp::units() > 0) arrive(gates, GATE_GATE_UP, weights);
   }
   MARK(8);
 
   fetch_page(shared, pages, args, layer + 1, share);
   if (Down::units() > 0) {
     if (!pass_gate(shared, gates, GATE_GATE_UP, turn * GateUp::ACTIVE)) return false;
+    MARK(9);
     MARK(9);
     TokenColumns<Down> tokens;
     const int begin = Down::begin(warp);
@@ -509,8 +560,8 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
     multiply<Down>(shared, weights, tokens, [&](int row_tile, int row, float low, float high) {
       part[row_tile * TILE_ROWS + row] = low;
       part[row_tile * TILE_ROWS + row + 8] = high;
-    });
-    arrive(gates, GATE_DOWN);
+    }, args, layer, 35);
+    arrive(gates, GATE_DOWN, weights);
     MARK(10);
   }
   return true;
@@ -525,8 +576,9 @@ extern "C" __global__ void __launch_bounds__(WORKERS, 1) decode_layers(const Dec
   const bool holds_pages = blockIdx.x >= BLOCKS - ATTENTION_UNITS;
   Vec4* pages = (Vec4*)(memory + SHARED_BEFORE_RINGS);
   Vec4* rings = pages + (holds_pages ? ALL_PAGES_BYTES / 16 : 0);
-  const int stages = holds_pages ? STAGES_BESIDE_PAGES : STAGES;
 
+  for (int i = threadIdx.x; i < sizeof(ChunkState) / 4; i += WORKERS)
+    ((int*)&shared.state)[i] = ((const int*)args.state)[i];
   if (threadIdx.x == 0) shared.stop = 0;
   if (lane == 0) {
     Share* shares = shared.shares[warp];
@@ -535,11 +587,9 @@ extern "C" __global__ void __launch_bounds__(WORKERS, 1) decode_layers(const Dec
     describe<GateUp>(shares[2], args.gate_up, args.stride.gate_up, warp);
     describe<Down>(shares[3], args.down, args.stride.down, warp);
   }
-  for (int i = threadIdx.x; i < sizeof(ChunkState) / 4; i += WORKERS)
-    ((int*)&shared.state)[i] = ((const int*)args.state)[i];
   sync_workers();
   fetch_page(shared, pages, args, 0, share);
-  LayerStream weights(rings + warp * stages * STAGE_LANE_VECS, holds_pages, shared.shares[warp]);
+  LayerStream weights(rings + warp * STAGES * STAGE_LANE_VECS, shared.shares[warp]);
   weights.fill();
   for (int i = threadIdx.x; i < 16 * QUERY_STRIDE; i += WORKERS) shared.queries[i] = 0.0f;
   const ChunkState& state = shared.state;
@@ -552,8 +602,14 @@ extern "C" __global__ void __launch_bounds__(WORKERS, 1) decode_layers(const Dec
   Row stream;
   stream.load(args.input);
   bool running = true;
-  for (int layer = 0; layer < LAYERS && running; ++layer)
+  int stop = 0;
+  for (int layer = 0; layer < LAYERS && running; ++layer) {
+    if (blockIdx.x == 0 && threadIdx.x == WORKERS - 1) {
+      if (stop != 0) give_up(args.gates, STOPPED);
+      stop = *args.stop;  // looked at a layer later, when it has arrived
+    }
     running = run_layer(shared, weights, pages, args, share, splits, layer, stream);
+  }
   if (blockIdx.x == 0) stream.store(args.residual_out);
   if (threadIdx.x == 0) leave_gates(args.gates, args.gate_given_up);
 }

@@ -5,11 +5,12 @@
 // barriers carry the order to its other threads. Counters only grow within a launch; the last block to leave
 // sets them back, so a captured launch needs no other. All blocks must be resident (cooperative launch).
 // A wait ends after SPIN_CYCLES at the latest: the block gives up, the others see it and give up too, and the
-// host reads which gate it was.
+// host reads which gate it was. So they do when the host asks for a stop.
 #pragma once
 #include "common.cuh"
 
 constexpr int GATE_QKV = 0, GATE_ATTENTION = 1, GATE_OUTPUT = 2, GATE_GATE_UP = 3, GATE_DOWN = 4, GATES = 5;
+constexpr int STOPPED = GATES;  // by the host, in place of a gate
 constexpr uint32 POLLS_BETWEEN_LOOKS = 256;  // at the clock and at the others
 
 struct GridGates {
@@ -29,6 +30,10 @@ __device__ __forceinline__ uint32 load_acquire(const uint32* counter) {
   return value;
 }
 
+__device__ __forceinline__ void give_up(GridGates* gates, int gate) {
+  atomicCAS(&gates->given_up.value, 0u, 1u + gate);
+}
+
 // By one thread. False: given up, here or elsewhere.
 __device__ __forceinline__ bool wait_at_gate(GridGates* gates, int gate, uint32 arrivals) {
   const uint32* counter = &gates->arrived[gate].value;
@@ -38,17 +43,18 @@ __device__ __forceinline__ bool wait_at_gate(GridGates* gates, int gate, uint32 
     if (load_acquire(&gates->given_up.value) != 0) return false;
     if (begin == 0) begin = clock64();
     if (clock64() - begin < SPIN_CYCLES) continue;
-    atomicExch(&gates->given_up.value, 1u + gate);
+    give_up(gates, gate);
     return false;
   }
   return true;
 }
 
-// By one thread of each block, when the block waits no more.
+// By one thread of each block, when the block waits no more. `gate_given_up` keeps what it has if none was.
 __device__ __forceinline__ void leave_gates(GridGates* gates, int* gate_given_up) {
   __threadfence();
   if (atomicAdd(&gates->left.value, 1u) != gridDim.x - 1) return;
-  *gate_given_up = (int)atomicExch(&gates->given_up.value, 0u);
+  const uint32 given_up = atomicExch(&gates->given_up.value, 0u);
+  if (given_up != 0) *gate_given_up = (int)given_up;
   for (int gate = 0; gate < GATES; ++gate) atomicExch(&gates->arrived[gate].value, 0u);
   atomicExch(&gates->left.value, 0u);
 }

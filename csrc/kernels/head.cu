@@ -9,7 +9,8 @@
 //   residual    f32   the last token's row of [stream_tokens][HIDDEN]
 //   weights     tiles of [HEAD_ROWS rounded up to 16][HIDDEN]
 //   embedding   tiles of [vocabulary rounded up to 16][HIDDEN] (embedding_row.cuh)
-//   tokens_out  page-locked host memory, [action token]; status: nonzero when the hidden state was not finite
+//   tokens_out, status_out  page-locked host memory, [action token]; status is nonzero when the hidden state was
+//                           not finite
 //
 // Ties go to the lowest row, whatever the order in which blocks finish.
 #include "candidate.cuh"
@@ -74,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   if (threadIdx.x != 0) return;
   const int step = step_state ? step_state->step + 1 : 0;
   tokens_out[step] = token;
-  *status_out = *status || !found;
+  status_out[step] = *status || !found;
   if (step_state) {
     step_state->step = step;
     step_state->action.first += 1;

@@ -6,7 +6,7 @@
 #include "token_rows.cuh"
 
 constexpr int ATTENDED = HEADS * HEAD_DIM;
-constexpr int AT_ONCE = SPLITS < 16 ? SPLITS : 16;  // splits in registers
+constexpr int AT_ONCE = ALONE_ON_SM || SPLITS < 16 ? SPLITS : 16;  // splits in registers
 
 // [first_k, first_k + k_count) of the merged vector as bfloat16 pairs, and as many rests behind them.
 __device__ __forceinline__ void merge_splits(uint32* shared_row, const float* attended,

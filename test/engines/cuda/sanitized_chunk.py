@@ -29,7 +29,7 @@ def main(head_dim: int, weights: str) -> None:
         frame=FrameConfig(width=48, height=32),
         cache=CacheConfig(capacity_slots=16 * 40, page_slots=16),
         action=ActionConfig(bins=37),
-        engine=EngineConfig(weights=weights, draft="last_action"),
+        engine=EngineConfig(weights=weights, decode_step="persistent", draft="last_action"),
     )
     engine = CudaEngine(config, RandomWeights(decoder, 0))
     engine.load()

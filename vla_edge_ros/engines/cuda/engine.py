@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 import cupy
 import numpy as np
@@ -19,6 +20,7 @@ from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Decoded, Vision
 from vla_edge_ros.engines.cuda.buffers import scratch_needs
 from vla_edge_ros.engines.cuda.chunk_state import LiveRows, state_dtype, write_state
+from vla_edge_ros.engines.cuda.decode_steps import DecodeSteps
 from vla_edge_ros.engines.cuda.device import current_device
 from vla_edge_ros.engines.cuda.drafts import accept, rest_of
 from vla_edge_ros.engines.cuda.graphs import TimedGraph, copy_to_device
@@ -32,7 +34,6 @@ from vla_edge_ros.engines.cuda.passes import (
     launch_embed_drafts,
     launch_embed_frame,
 )
-from vla_edge_ros.engines.cuda.persistent import GATES, SPIN_CYCLES
 from vla_edge_ros.engines.cuda.sizes import plan
 from vla_edge_ros.engines.numpy_ops import rope_angles
 from vla_edge_ros.errors import EngineError
@@ -40,14 +41,12 @@ from vla_edge_ros.model.decoder_config import resolve
 from vla_edge_ros.model.weights import Weights, open_weights
 from vla_edge_ros.types import CacheView, MemoryReport
 
-STEPS_COMPARED = 20  # of each kind, at start-up
-
 log = logging.getLogger(__name__)
 
 
 class CudaEngine:
     """``engines.base.Engine`` on one GPU. For tests and benchmarks: ``sizes``, ``stream``,
-    ``buffers``, ``kernels`` and ``passes``."""
+    ``buffers``, ``kernels``, ``passes`` and ``steps``."""
 
     name = "cuda"
 
@@ -109,8 +108,7 @@ class CudaEngine:
         self._token_ids = pinned_array((self.sizes.prefill.tokens,), np.int32)
         self._pooled = pinned_array((self.sizes.decoder.hidden_size,), np.float32)
         self._tokens_out = pinned_array((self.sizes.page_slots + 1,), np.int32)
-        self._status = pinned_array((1,), np.int32)
-        self._gate_given_up = pinned_array((1,), np.int32)
+        self._status = pinned_array((self.sizes.page_slots + 1,), np.int32)
         self._draft_ids = pinned_array((max(self.sizes.draft_tokens, 1),), np.int32)
         self._states = {name: pinned_array((1,), state_dtype(self.sizes.pages)) for name in self.sizes.passes}
 
@@ -146,15 +144,8 @@ class CudaEngine:
         self._prefill = TimedGraph(
             stream, lambda: prefill.launch(stream.ptr, memory["tokens_in"]), state_of("prefill")
         )
-        self.steps = {"kernels": TimedGraph(stream, lambda: decode.launch(stream.ptr, memory["next_token"]))}
-        if sizes.persistent:
-            self.steps["persistent"] = TimedGraph(
-                stream,
-                lambda: decode.launch_persistent(
-                    stream.ptr, memory["next_token"], self._gate_given_up.ctypes.data
-                ),
-            )
-        graphs = [self._embed, self._prefill, *self.steps.values()]
+        self.steps = DecodeSteps(stream, decode, memory, sizes)
+        graphs = [self._embed, self._prefill]
         if sizes.draft_tokens:
             ids = (memory["draft_ids"], self._draft_ids)
             self._drafted = TimedGraph(stream, drafted, state_of("drafted"), ids)
@@ -162,31 +153,7 @@ class CudaEngine:
             graphs += [self._drafted, self._verify]
         for graph in graphs:
             graph.run()
-        self.use_step(self._faster_step())
-
-    def _faster_step(self) -> str:
-        """The persistent kernel where it was asked for, or where it is faster over a full page list."""
-        chosen = self._config.engine.decode_step
-        if len(self.steps) == 1 or chosen != "auto":
-            return chosen if chosen in self.steps else "kernels"
-        pages = np.arange(self.sizes.pages)
-        fills = np.full(self.sizes.pages, self.sizes.page_slots)
-        step_ms: dict[str, list[float]] = {name: [] for name in self.steps}
-        for _ in range(STEPS_COMPARED):
-            for name, step in self.steps.items():
-                fills[-1] = 1
-                write_state(self._states["decode"], pages, fills, self.sizes.page_slots, action=LiveRows(1))
-                copy_to_device(self.stream.ptr, self.buffers["decode_state"], self._states["decode"])
-                step_ms[name].append(step.run())
-        medians = {name: float(np.median(times)) for name, times in step_ms.items()}
-        log.info("a decode step takes, in ms: %s", medians)
-        return min(medians, key=medians.__getitem__)
-
-    def use_step(self, name: str) -> None:
-        """``kernels`` or, where the device has it, ``persistent``: how decode steps run from now on."""
-        if name not in self.steps:
-            raise EngineError(f"expected one of {sorted(self.steps)}, got {name}")
-        self._step = self.steps[name]
+        self.steps.choose(self._config.engine.decode_step, self._states["decode"])
 
     def write_prompt(self, token_ids: NDArray[np.int64], pages: Sequence[int]) -> None:
         self._require_loaded()
@@ -267,17 +234,26 @@ class CudaEngine:
             pages, fills = [*view.pages, view.action_page], [*view.fills, 1]
             write_state(self._states["decode"], pages, fills, self.sizes.page_slots, action=LiveRows(1))
             copy_to_device(self.stream.ptr, self.buffers["decode_state"], self._states["decode"])
-        while len(tokens) < count:
-            if should_stop(tuple(step_ms)):
-                return Decoded(tuple(tokens), tuple(step_ms), stopped=True)
-            if self._draft:
-                step_ms.append(self._verify_drafts(view, tokens, count))
-                continue
-            step_ms.append(self._step.run())
-            self._require_passed_gates()
-            self._require_finite(f"decode step {len(tokens)}")
-            tokens.append(int(self._tokens_out[len(tokens)]))
+        next_step = partial(self._verify_drafts, view, tokens, count)
+        if not self._draft:
+            next_step = partial(self._plain_step, tokens, count)
+        try:
+            while len(tokens) < count:
+                if should_stop(tuple(step_ms)):
+                    return Decoded(tuple(tokens), tuple(step_ms), stopped=True)
+                step_ms.append(next_step())
+        finally:
+            if len(tokens) < count:
+                self.steps.stop()
         return Decoded(tuple(tokens), tuple(step_ms), stopped=False)
+
+    def _plain_step(self, tokens: list[int], count: int) -> float:
+        """Appends one token."""
+        at = len(tokens)
+        step_ms = self.steps.run(at - 1, count - 1)
+        self._require_finite(f"decode step {at}", at)
+        tokens.append(int(self._tokens_out[at]))
+        return step_ms
 
     def _usable(self, draft: Sequence[int]) -> list[int]:
         """What of ``draft`` a pass has room for; the last guess predicts one token more."""
@@ -312,21 +288,13 @@ class CudaEngine:
             return
         self._loaded, self._view = False, None
         self._taken.close()
-        del self._embed, self._prefill, self._step, self.steps, self.passes, self.kernels
+        del self._embed, self._prefill, self.steps, self.passes, self.kernels
         self._drafted = self._verify = None
 
-    def _require_finite(self, what: str) -> None:
-        if self._status[0]:
+    def _require_finite(self, what: str, token: int = 0) -> None:
+        if self._status[token]:
             self._view = None
             raise EngineError(f"expected finite hidden states, got NaN or infinity from {what}")
-
-    def _require_passed_gates(self) -> None:
-        gate = int(self._gate_given_up[0])
-        if gate:
-            raise EngineError(
-                f"a decode step's kernel waited for its other blocks at the gate {GATES[gate - 1]} for longer "
-                f"than {SPIN_CYCLES} cycles; expected all of them on the device at once"
-            )
 
     def _require_loaded(self) -> None:
         if not self._loaded:

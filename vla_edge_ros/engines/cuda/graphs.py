@@ -29,6 +29,10 @@ class TimedGraph:
             self._graph = stream.end_capture()  # also after an error, or the stream stays unusable
         self._graph.upload(stream)
 
+    def launch(self) -> None:
+        """Queue a replay, copies not included."""
+        self._graph.launch(self._stream)
+
     def run(self) -> float:
         """Replay, wait without the GIL, return the device's time in ms."""
         self._begin.record(self._stream)
@@ -38,3 +42,23 @@ class TimedGraph:
         self._end.record(self._stream)
         self._end.synchronize()
         return float(cupy.cuda.get_elapsed_time(self._begin, self._end))
+
+
+class ReplayQueue:
+    """Replays of one graph that are all launched before the first is waited for: no gap between them."""
+
+    def __init__(self, stream: cupy.cuda.Stream, graph: TimedGraph, most: int):
+        self._stream, self._graph = stream, graph
+        self._events = [cupy.cuda.Event() for _ in range(most + 1)]
+
+    def launch(self, count: int) -> None:
+        self._events[0].record(self._stream)
+        for event in self._events[1 : count + 1]:
+            self._graph.launch()
+            event.record(self._stream)
+
+    def wait(self, index: int) -> float:
+        """Until replay ``index`` is complete, without the GIL; the device's time of it in ms."""
+        begin, end = self._events[index : index + 2]
+        end.synchronize()
+        return float(cupy.cuda.get_elapsed_time(begin, end))

@@ -43,7 +43,7 @@ class DecodeLayers(ctypes.Structure):
             for name in (
                 "qkv", "output", "gate_up", "down", "norms", "bias", "pages", "rotary", "state", "input",
                 "residual_out", "queries", "attended", "softmax", "output_partials", "activated",
-                "down_partials", "gates", "gate_given_up", "times",
+                "down_partials", "gates", "gate_given_up", "stop", "times",
             )
         ),
         ("stride", LayerStride),

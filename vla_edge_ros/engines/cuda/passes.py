@@ -67,11 +67,13 @@ class Pass:
         else:
             self.launch_head(stream, into_layer)
 
-    def launch_persistent(self, stream: int, first: int, gate_given_up: int, times: int = 0) -> None:
+    def launch_persistent(
+        self, stream: int, first: int, gate_given_up: int, stop: int, times: int = 0
+    ) -> None:
         """``launch`` with all layers in one kernel, for a decode step.
 
-        ``gate_given_up``: page-locked host memory, 0 or 1 + the gate where the kernel stopped waiting;
-        ``times``: for a kernel compiled with PHASE_TIMES.
+        In page-locked host memory: ``gate_given_up``, set to 1 + the gate where the kernel stopped waiting,
+        and ``stop``, nonzero to stop it. ``times``: for a kernel compiled with PHASE_TIMES.
         """
         memory, kernel, persistent = self._memory, self._kernels["decode_layers"], self._sizes.persistent
         assert persistent is not None
@@ -97,6 +99,7 @@ class Pass:
             down_partials=self._own("down_partials"),
             gates=memory["gates"],
             gate_given_up=gate_given_up,
+            stop=stop,
             times=times,
             stride=LayerStride(at.qkv, at.output, at.gate_up, at.down, page_bytes),
         )

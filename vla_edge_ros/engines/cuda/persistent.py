@@ -2,7 +2,7 @@
 """Whether and how a decode step's layers fit one persistent kernel: the shared memory of decode_layers.cu.
 
 A block a multiprocessor, whose eight warps own a ring of weight tiles each. The blocks that attend keep their
-pages beside shorter rings.
+pages beside the rings.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vla_edge_ros.engines.cuda.projection import GEMM_WARPS
-from vla_edge_ros.engines.cuda.weight_format import TILE_BYTES, TILE_ROWS
+from vla_edge_ros.engines.cuda.weight_format import TILE_ROWS
 
 if TYPE_CHECKING:
     from vla_edge_ros.engines.cuda.projection import Projection
     from vla_edge_ros.engines.cuda.sizes import Sizes
 
-ARCHITECTURE = 90  # the only one it was measured on
 GATES = ("qkv", "attention", "output", "gate_up", "down")  # of grid_gates.cuh
 GATES_BYTES = (len(GATES) + 2) * 128  # GridGates of grid_gates.cuh
-# Tiles a copy and most copies in flight, by bits of a weight: measured on an H200 (docs/engine-log.md).
+# Tiles a copy, most copies in flight, and those that a phase's end does not ask for until it has arrived at
+# its gate, by bits of a weight: measured on an H200 (docs/engine-log.md).
 STAGE_TILES = {16: 6, 8: 3, 4: 3}
-MOST_STAGES = {16: 7, 8: 14, 4: 14}
+MOST_STAGES = {16: 4, 8: 8, 4: 8}
+HELD_STAGES = {16: 2, 8: 0, 4: 0}
 FEWEST_STAGES = 2
 MOST_COLUMN_WORDS = 96  # registers a lane for the columns of one projection
 SPIN_CYCLES = 4_000_000_000  # about 2 s
@@ -32,12 +33,12 @@ _STATIC_SHARED_BYTES = 4096  # of merge_splits.cuh, at most
 
 @dataclass(frozen=True, slots=True)
 class PersistentDecode:
-    """``stages`` of a warp's ring, and of one beside the pages of a block that attends."""
+    """``stages`` of a warp's ring."""
 
     blocks: int
     stage_tiles: int
     stages: int
-    stages_beside_pages: int
+    held_stages: int
     fixed_shared_bytes: int
     shared_bytes: int
 
@@ -47,7 +48,7 @@ class PersistentDecode:
             "BLOCKS": self.blocks,
             "STAGE_TILES": self.stage_tiles,
             "STAGES": self.stages,
-            "STAGES_BESIDE_PAGES": self.stages_beside_pages,
+            "HELD_STAGES": self.held_stages,
             "FIXED_SHARED_BYTES": self.fixed_shared_bytes,
             "SPIN_CYCLES": f"{SPIN_CYCLES}ll",
         }
@@ -58,8 +59,6 @@ def plan_persistent(sizes: Sizes) -> PersistentDecode | str:
     device, decoder, step, bits = sizes.device, sizes.decoder, sizes.decode, sizes.weights.bits
     attention = step.attention
     units = attention.action_splits * decoder.num_key_value_heads
-    if device.architecture < ARCHITECTURE:
-        return f"compute capability {device.architecture / 10}, it needs {ARCHITECTURE / 10}"
     if attention.row_warps != 1 or attention.action_splits * attention.key_warps < sizes.pages:
         return f"{sizes.pages} pages of {decoder.group_size} query heads, more than one page a warp"
     if units > device.multiprocessors:
@@ -75,11 +74,12 @@ def plan_persistent(sizes: Sizes) -> PersistentDecode | str:
     fixed = _fixed_shared_bytes(sizes)
     left = device.shared_bytes - _STATIC_SHARED_BYTES - fixed
     pages = attention.key_warps * 2 * sizes.page_slots * decoder.head_dim * 2
-    stages, beside = (min(MOST_STAGES[bits], room // stage_bytes) for room in (left, left - pages))
-    if beside < FEWEST_STAGES:
+    stages = min(MOST_STAGES[bits], (left - pages) // stage_bytes)
+    if stages < FEWEST_STAGES:
         return f"{device.shared_bytes} bytes of shared memory a block, too few for rings beside {pages}"
-    shared = fixed + max(stage_bytes * stages, pages + stage_bytes * beside)
-    return PersistentDecode(device.multiprocessors, stage_tiles, stages, beside, fixed, shared)
+    held = min(HELD_STAGES[bits], stages - 1)
+    shared = fixed + pages + stage_bytes * stages
+    return PersistentDecode(device.multiprocessors, stage_tiles, stages, held, fixed, shared)
 
 
 def _k_of(sizes: Sizes) -> tuple[tuple[int, Projection], ...]:
