@@ -98,6 +98,36 @@ __device__ __forceinline__ void turn_keys(Vec4* keys, const float2* base_turn, i
   }
 }
 
+// Probabilities times values.
+template <bool PARTLY_FILLED>
+__device__ __forceinline__ void add_values(RowState& state, const Accumulator (&scores)[PAGE_SLOTS / 8],
+                                           const Vec4* values, int fill) {
+  const int lane = threadIdx.x % WARP;
+#pragma unroll
+  for (int s = 0; s < PAGE_SLOTS / 16; ++s) {
+    const Accumulator &even = scores[2 * s], &odd = scores[2 * s + 1];
+    Vec4 rest;  // a probability rounded to bfloat16 would be the largest error of an attention
+    const Vec4 probabilities = {
+        split_bf16(even.v[0], even.v[1], rest.x), split_bf16(even.v[2], even.v[3], rest.y),
+        split_bf16(odd.v[0], odd.v[1], rest.z), split_bf16(odd.v[2], odd.v[3], rest.w)};
+    const int slot = s * 16 + (lane % 4) * 2;
+#pragma unroll
+    for (int d = 0; d < HEAD_DIM / 16; ++d) {
+      Vec4 b = values[(s * (HEAD_DIM / 16) + d) * WARP + lane];
+      if (PARTLY_FILLED) {
+        b.x = drop_unfilled(b.x, slot, fill);
+        b.y = drop_unfilled(b.y, slot + 8, fill);
+        b.z = drop_unfilled(b.z, slot, fill);
+        b.w = drop_unfilled(b.w, slot + 8, fill);
+      }
+      mma(state.output[2 * d], probabilities, b.x, b.y);
+      mma(state.output[2 * d + 1], probabilities, b.z, b.w);
+      mma(state.output[2 * d], rest, b.x, b.y);
+      mma(state.output[2 * d + 1], rest, b.z, b.w);
+    }
+  }
+}
+
 __device__ __forceinline__ void add_page(RowState& state, Accumulator (&scores)[PAGE_SLOTS / 8],
                                          const Vec4* values, int fill, const int (&limit)[2]) {
   const int lane = threadIdx.x % WARP;
@@ -134,27 +164,9 @@ __device__ __forceinline__ void add_page(RowState& state, Accumulator (&scores)[
       }
     }
   }
-#pragma unroll
-  for (int s = 0; s < PAGE_SLOTS / 16; ++s) {
-    const Accumulator &even = scores[2 * s], &odd = scores[2 * s + 1];
-    Vec4 rest;  // a probability rounded to bfloat16 would be the largest error of an attention
-    const Vec4 probabilities = {
-        split_bf16(even.v[0], even.v[1], rest.x), split_bf16(even.v[2], even.v[3], rest.y),
-        split_bf16(odd.v[0], odd.v[1], rest.z), split_bf16(odd.v[2], odd.v[3], rest.w)};
-    const int slot = s * 16 + (lane % 4) * 2;
-#pragma unroll
-    for (int d = 0; d < HEAD_DIM / 16; ++d) {
-      Vec4 b = values[(s * (HEAD_DIM / 16) + d) * WARP + lane];
-      if (fill < PAGE_SLOTS) {
-        b.x = drop_unfilled(b.x, slot, fill);
-        b.y = drop_unfilled(b.y, slot + 8, fill);
-        b.z = drop_unfilled(b.z, slot, fill);
-        b.w = drop_unfilled(b.w, slot + 8, fill);
-      }
-      mma(state.output[2 * d], probabilities, b.x, b.y);
-      mma(state.output[2 * d + 1], probabilities, b.z, b.w);
-      mma(state.output[2 * d], rest, b.x, b.y);
-      mma(state.output[2 * d + 1], rest, b.z, b.w);
-    }
-  }
+  // One question for the page: one before each product would keep them from overlapping.
+  if (fill < PAGE_SLOTS)
+    add_values<true>(state, scores, values, fill);
+  else
+    add_values<false>(state, scores, values, fill);
 }

@@ -131,7 +131,7 @@ class LayerStream {
 
   // The oldest stage, once it has landed.
   __device__ __forceinline__ const Vec4* wait() {
-    if (held_ == 0)
+    if (HELD_STAGES == 0 || held_ == 0)
       copy_async_wait<STAGES - 1>();
     else
       wait_held<1>();
@@ -281,60 +281,68 @@ struct TokenColumns {
   }
 };
 
-// One warp's share of one row tile: rows lane / 4 and lane / 4 + 8 into `sums`.
-template <class C>
-__device__ __forceinline__ void multiply_unit(LayerStream& stream, const TokenColumns<C>& tokens, int first,
-                                              int count, int units_behind, float* sums) {
-  const int lane = threadIdx.x % WARP;
+// A warp's share of UNITS row tiles, the first of them `unit`: rows lane / 4 and lane / 4 + 8 of each into its
+// `sums`. Two short ones at once, so that their chains of sums overlap.
+template <class C, int UNITS>
+__device__ __forceinline__ void multiply_units(LayerStream& stream, const TokenColumns<C>& tokens, int unit,
+                                               float* sums, int sums_stride) {
+  static_assert(UNITS == 1 || C::STAGES_A_UNIT == 1, "tiles of several units are in registers at once");
+  const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, begin = C::begin(warp);
+  const int first = C::first_tile() + begin, count = C::begin(warp + 1) - begin;
   constexpr bool ALIKE = C::ALL_ALIKE;
-  Accumulator sum[2] = {};
-  RowScales row_scales{1.0f, 1.0f};
+  constexpr int TILES = at_most(STAGE_TILES, C::MOST_TILES);
+  Accumulator sum[UNITS][2] = {};
+  RowScales row_scales[UNITS];
 #pragma unroll
   for (int stage = 0; stage < C::STAGES_A_UNIT; ++stage) {
     const int done = stage * STAGE_TILES;
     if (!ALIKE && done >= count) break;
-    const Vec4* tiles = stream.wait();
-    Vec4 weights[STAGE_TILES];
-    RowScales scales[STAGE_TILES];
+    Vec4 weights[UNITS][TILES];
+    RowScales scales[UNITS][TILES];
 #pragma unroll
-    for (int i = 0; i < STAGE_TILES; ++i) {
-      if (done + i >= C::MOST_TILES) break;
-      weights[i] = tiles[i * WARP];
-      if constexpr (WEIGHT_BITS == 4) scales[i] = stream.group_scales(first + done, i);
+    for (int u = 0; u < UNITS; ++u) {
+      const Vec4* tiles = stream.wait();
+#pragma unroll
+      for (int i = 0; i < TILES; ++i) {
+        if (done + i >= C::MOST_TILES) break;
+        weights[u][i] = tiles[i * WARP];
+        if constexpr (WEIGHT_BITS == 4) scales[u][i] = stream.group_scales(first + done, i);
+      }
+      if constexpr (WEIGHT_BITS == 8) row_scales[u] = stream.row_scales();
+      const int units_behind = C::units() - 1 - unit - u;
+      stream.advance((units_behind + 1) * C::STAGES_A_UNIT - 1 - stage < HELD_STAGES);
     }
-    if constexpr (WEIGHT_BITS == 8) row_scales = stream.row_scales();
-    const int stages_behind = units_behind * C::STAGES_A_UNIT + C::STAGES_A_UNIT - 1 - stage;
-    stream.advance(stages_behind < HELD_STAGES);
 #pragma unroll
-    for (int i = 0; i < STAGE_TILES; ++i) {
+    for (int i = 0; i < TILES; ++i) {
       const int tile = done + i;
       if (tile >= C::MOST_TILES || (!ALIKE && tile >= count)) break;
       const int in_chain = tile % C::CHAIN_TILES;  // which of the two sums: as in skinny_gemm.cuh
-      if constexpr (WEIGHT_BITS == 4) {
+#pragma unroll
+      for (int u = 0; u < UNITS; ++u) {
         Accumulator group = {};
 #pragma unroll
         for (int step = 0; step < TILE_STEPS; ++step) {
           const uint32(&token)[2] = tokens.word[tile * TILE_STEPS + step];
-          mma(group, weights_as_bf16(weights[i], step), token[0], token[1]);
+          Accumulator& into = WEIGHT_BITS == 4 ? group : sum[u][(in_chain * TILE_STEPS + step) % 2];
+          mma(into, weights_as_bf16(weights[u][i], step), token[0], token[1]);
         }
-        add_scaled(sum[in_chain % 2], scales[i], group);
-      } else {
-#pragma unroll
-        for (int step = 0; step < TILE_STEPS; ++step) {
-          const uint32(&token)[2] = tokens.word[tile * TILE_STEPS + step];
-          mma(sum[(in_chain * TILE_STEPS + step) % 2], weights_as_bf16(weights[i], step), token[0], token[1]);
-        }
+        if constexpr (WEIGHT_BITS == 4) add_scaled(sum[u][in_chain % 2], scales[u][i], group);
       }
     }
   }
 #pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    sum[0].v[j] += sum[1].v[j];
-    if (WEIGHT_BITS == 8) sum[0].v[j] = __fmul_rn(sum[0].v[j], j < 2 ? row_scales.low : row_scales.high);
+  for (int u = 0; u < UNITS; ++u) {
+    Accumulator& whole = sum[u][0];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      whole.v[j] += sum[u][1].v[j];
+      if (WEIGHT_BITS == 8)
+        whole.v[j] = __fmul_rn(whole.v[j], count > 0 ? (j < 2 ? row_scales[u].low : row_scales[u].high) : 1.0f);
+    }
+    if (lane % 4 != 0) continue;
+    sums[u * sums_stride + lane / 4] = whole.v[0] + whole.v[1];
+    sums[u * sums_stride + lane / 4 + 8] = whole.v[2] + whole.v[3];
   }
-  if (lane % 4 != 0) return;
-  sums[lane / 4] = sum[0].v[0] + sum[0].v[1];
-  sums[lane / 4 + 8] = sum[0].v[2] + sum[0].v[3];
 }
 
 #ifdef PHASE_TIMES
@@ -350,14 +358,18 @@ constexpr int TIMES = 48;
 template <class C, class Store>
 __device__ __forceinline__ void multiply(Shared& shared, LayerStream& stream, const TokenColumns<C>& tokens,
                                          Store store, const DecodeLayers& args, int layer, int base) {
-  const int warp = threadIdx.x / WARP, begin = C::begin(warp), count = C::begin(warp + 1) - begin;
-  const int units = C::units();
+  const int warp = threadIdx.x / WARP, units = C::units();
+  constexpr int AT_ONCE_UNITS = C::STAGES_A_UNIT == 1 && WEIGHT_BITS < 16 ? 2 : 1;
+  constexpr int STRIDE = GEMM_WARPS * TILE_ROWS;
   for (int first = 0; first < units; first += BATCH_UNITS) {
     const int batch = min(BATCH_UNITS, units - first);
+    float* sums = shared.sums[0][warp];
+    int unit = 0;
 #pragma unroll 1
-    for (int unit = 0; unit < batch; ++unit)
-      multiply_unit<C>(stream, tokens, C::first_tile() + begin, count, units - 1 - first - unit,
-                       shared.sums[unit][warp]);
+    for (; unit + AT_ONCE_UNITS <= batch; unit += AT_ONCE_UNITS)
+      multiply_units<C, AT_ONCE_UNITS>(stream, tokens, first + unit, sums + unit * STRIDE, STRIDE);
+    if (AT_ONCE_UNITS > 1 && unit < batch)
+      multiply_units<C, 1>(stream, tokens, first + unit, sums + unit * STRIDE, STRIDE);
     MARK(base + 1);
     sync_workers();
     for (int item = threadIdx.x; item < batch * 8; item += WORKERS) {

@@ -29,7 +29,8 @@ __device__ __forceinline__ void merge_splits(uint32* shared_row, const float* at
     };
     load(0);
     if (begin == 0) {
-      for (int each = first_head + threadIdx.x / WARP; each <= last_head; each += GEMM_WARPS) {
+      // By the last warps, which have the fewest loads.
+      for (int each = first_head + GEMM_WARPS - 1 - threadIdx.x / WARP; each <= last_head; each += GEMM_WARPS) {
         const float factor = split_factor(maximum_and_sum, each / GROUP, each % GROUP, splits);
         if (lane < SPLITS) factors[each][lane] = factor;
       }
