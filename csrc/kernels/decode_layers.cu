@@ -66,8 +66,8 @@ struct Cut {
   static constexpr int ROW_TILES = ROW_TILES_, CHAIN_TILES = CHAIN_TILES_;
   static constexpr int K_TILES = K_STEPS / TILE_STEPS;
   static constexpr int MOST_TILES = divided_up(divided_up(K_TILES, PARTS), GEMM_WARPS);  // of a warp
+  static constexpr int FEWEST_TILES = K_TILES / PARTS / GEMM_WARPS;
   static constexpr int STAGES_A_UNIT = divided_up(MOST_TILES, STAGE_TILES);
-  static constexpr bool ALL_ALIKE = K_TILES % (PARTS * GEMM_WARPS) == 0;
   static constexpr int ACROSS = at_most(ROW_TILES, BLOCKS / PARTS > 1 ? BLOCKS / PARTS : 1);
   static constexpr int ACTIVE = ACROSS * PARTS;  // blocks
   static constexpr int MOST_UNITS = divided_up(ROW_TILES, ACROSS);
@@ -274,7 +274,7 @@ struct TokenColumns {
     const uint32* column = data + lane / 4 % 2 * rest_offset + begin * TILE_STEPS * (TILE_K / 2) + lane % 4;
 #pragma unroll
     for (int step = 0; step < C::MOST_TILES * TILE_STEPS; ++step) {
-      const bool inside = C::ALL_ALIKE || step < count * TILE_STEPS;
+      const bool inside = step < C::FEWEST_TILES * TILE_STEPS || step < count * TILE_STEPS;
       word[step][0] = inside ? column[step * (TILE_K / 2)] : 0u;
       word[step][1] = inside ? column[step * (TILE_K / 2) + 4] : 0u;
     }
@@ -289,14 +289,13 @@ __device__ __forceinline__ void multiply_units(LayerStream& stream, const TokenC
   static_assert(UNITS == 1 || C::STAGES_A_UNIT == 1, "tiles of several units are in registers at once");
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, begin = C::begin(warp);
   const int first = C::first_tile() + begin, count = C::begin(warp + 1) - begin;
-  constexpr bool ALIKE = C::ALL_ALIKE;
   constexpr int TILES = at_most(STAGE_TILES, C::MOST_TILES);
   Accumulator sum[UNITS][2] = {};
   RowScales row_scales[UNITS];
 #pragma unroll
   for (int stage = 0; stage < C::STAGES_A_UNIT; ++stage) {
     const int done = stage * STAGE_TILES;
-    if (!ALIKE && done >= count) break;
+    if (done >= C::FEWEST_TILES && done >= count) break;
     Vec4 weights[UNITS][TILES];
     RowScales scales[UNITS][TILES];
 #pragma unroll
@@ -304,9 +303,13 @@ __device__ __forceinline__ void multiply_units(LayerStream& stream, const TokenC
       const Vec4* tiles = stream.wait();
 #pragma unroll
       for (int i = 0; i < TILES; ++i) {
-        if (done + i >= C::MOST_TILES) break;
-        weights[u][i] = tiles[i * WARP];
-        if constexpr (WEIGHT_BITS == 4) scales[u][i] = stream.group_scales(first + done, i);
+        const int tile = done + i;
+        if (tile >= C::MOST_TILES) break;
+        // Zeros in place of a tile that only other warps have: a branch would keep sums from overlapping.
+        const bool mine = tile < C::FEWEST_TILES || tile < count;
+        weights[u][i] = mine ? tiles[i * WARP] : Vec4{0, 0, 0, 0};
+        if constexpr (WEIGHT_BITS == 4)
+          scales[u][i] = mine ? stream.group_scales(first + done, i) : RowScales{0.0f, 0.0f};
       }
       if constexpr (WEIGHT_BITS == 8) row_scales[u] = stream.row_scales();
       const int units_behind = C::units() - 1 - unit - u;
@@ -315,7 +318,7 @@ __device__ __forceinline__ void multiply_units(LayerStream& stream, const TokenC
 #pragma unroll
     for (int i = 0; i < TILES; ++i) {
       const int tile = done + i;
-      if (tile >= C::MOST_TILES || (!ALIKE && tile >= count)) break;
+      if (tile >= C::MOST_TILES) break;
       const int in_chain = tile % C::CHAIN_TILES;  // which of the two sums: as in skinny_gemm.cuh
 #pragma unroll
       for (int u = 0; u < UNITS; ++u) {

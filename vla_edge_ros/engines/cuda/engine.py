@@ -214,7 +214,11 @@ class CudaEngine:
             prefill_ms = self._drafted.run()
         else:
             write_state(self._states["prefill"], view.pages, view.fills, slots, frame)
-            prefill_ms = self._prefill.run()
+            self._prefill.start()
+            try:
+                self._prepare_steps(view)  # while the device works
+            finally:
+                prefill_ms = self._prefill.finish()
         self._require_finite("the prefill")
         self._tokens = accept([], self._tokens_out, self._draft)
         self._view = view
@@ -230,10 +234,6 @@ class CudaEngine:
             raise EngineError(f"expected 1 to {self.sizes.page_slots + 1} action tokens, got {count}")
         self._view = None  # the steps overwrite what the prefill left for them
         tokens, step_ms = self._tokens[:count], []
-        if not self._draft and count > 1:
-            pages, fills = [*view.pages, view.action_page], [*view.fills, 1]
-            write_state(self._states["decode"], pages, fills, self.sizes.page_slots, action=LiveRows(1))
-            copy_to_device(self.stream.ptr, self.buffers["decode_state"], self._states["decode"])
         next_step = partial(self._verify_drafts, view, tokens, count)
         if not self._draft:
             next_step = partial(self._plain_step, tokens, count)
@@ -246,6 +246,11 @@ class CudaEngine:
             if len(tokens) < count:
                 self.steps.stop()
         return Decoded(tuple(tokens), tuple(step_ms), stopped=False)
+
+    def _prepare_steps(self, view: CacheView) -> None:
+        pages, fills = np.append(view.pages, view.action_page), np.append(view.fills, 1)
+        write_state(self._states["decode"], pages, fills, self.sizes.page_slots, action=LiveRows(1))
+        copy_to_device(self.stream.ptr, self.buffers["decode_state"], self._states["decode"])
 
     def _plain_step(self, tokens: list[int], count: int) -> float:
         """Appends one token."""

@@ -35,11 +35,17 @@ class TimedGraph:
 
     def run(self) -> float:
         """Replay, wait without the GIL, return the device's time in ms."""
+        self.start()
+        return self.finish()
+
+    def start(self) -> None:
         self._begin.record(self._stream)
         for target, source in self._copies:
             copy_to_device(self._stream.ptr, target, source)
         self._graph.launch(self._stream)
         self._end.record(self._stream)
+
+    def finish(self) -> float:
         self._end.synchronize()
         return float(cupy.cuda.get_elapsed_time(self._begin, self._end))
 
