@@ -21,6 +21,7 @@
 #include "grid_gates.cuh"
 #include "merge_key_warps.cuh"
 #include "merge_splits.cuh"
+#include "phase_clock.cuh"
 #include "qkv_rows.cuh"
 #include "residual.cuh"
 #include "weight_stream.cuh"
@@ -53,7 +54,7 @@ struct DecodeLayers {
   GridGates* gates;
   int* gate_given_up;       // page-locked host memory, as `stop`
   const volatile int* stop;  // nonzero: no later step is wanted
-  uint64* times;  // [block][layer][TIMES] ns, where PHASE_TIMES is defined
+  uint64* times;  // of PhaseClock; or null
   LayerStride stride;
 };
 
@@ -348,19 +349,11 @@ __device__ __forceinline__ void multiply_units(LayerStream& stream, const TokenC
   }
 }
 
-#ifdef PHASE_TIMES
-constexpr int TIMES = 48;
-#define MARK(point) \
-  if (threadIdx.x == 0) args.times[((uint64)blockIdx.x * LAYERS + layer) * TIMES + point] = clock64()
-#else
-#define MARK(point)
-#endif
-
 // All row tiles of this block. `store(row_tile, row, low, high)` gets rows `row` (0..7) and `row` + 8. `sums` must
-// be at rest. Returns with all stores done, as far as thread 0 is concerned.
+// be at rest. Returns with all stores done, as far as thread 0 is concerned. `multiplied`: the clock's point.
 template <class C, class Store>
 __device__ __forceinline__ void multiply(Shared& shared, LayerStream& stream, const TokenColumns<C>& tokens,
-                                         Store store, const DecodeLayers& args, int layer, int base) {
+                                         Store store, const PhaseClock& clock, int multiplied) {
   const int warp = threadIdx.x / WARP, units = C::units();
   constexpr int AT_ONCE_UNITS = C::STAGES_A_UNIT == 1 && WEIGHT_BITS < 16 ? 2 : 1;
   constexpr int STRIDE = GEMM_WARPS * TILE_ROWS;
@@ -373,7 +366,7 @@ __device__ __forceinline__ void multiply(Shared& shared, LayerStream& stream, co
       multiply_units<C, AT_ONCE_UNITS>(stream, tokens, first + unit, sums + unit * STRIDE, STRIDE);
     if (AT_ONCE_UNITS > 1 && unit < batch)
       multiply_units<C, 1>(stream, tokens, first + unit, sums + unit * STRIDE, STRIDE);
-    MARK(base + 1);
+    clock.mark(multiplied);
     sync_workers();
     for (int item = threadIdx.x; item < batch * 8; item += WORKERS) {
       const int row = item % 8, unit = item / 8;
@@ -385,7 +378,7 @@ __device__ __forceinline__ void multiply(Shared& shared, LayerStream& stream, co
       }
       store(C::row_tile(first + unit), row, low, high);
     }
-    MARK(base + 2);
+    clock.mark(multiplied + 1);
     sync_workers();
   }
 }
@@ -436,7 +429,7 @@ __device__ __forceinline__ void fetch_page(const Shared& shared, Vec4* pages, co
 
 // Queries against the one page of each key warp; as attention.cu for one token.
 __device__ __forceinline__ void attend(Shared& shared, Vec4* pages, const DecodeLayers& args, int layer,
-                                       const AttentionShare& share) {
+                                       const AttentionShare& share, const PhaseClock& clock) {
   const int key_warp = threadIdx.x / WARP;
   const ChunkState& state = shared.state;
   const int entry = share.split * KEY_WARPS + key_warp, written = state.pages - 1;
@@ -450,7 +443,7 @@ __device__ __forceinline__ void attend(Shared& shared, Vec4* pages, const Decode
   }
   copy_async_wait<0>();  // the weights on their way have had the time at the gate
   sync_attention();
-  MARK(40);
+  clock.mark(QUERIES_LOADED);
   RowState mine = {};
   mine.top[0] = mine.top[1] = negative_infinity();
   if (entry <= written) {
@@ -460,7 +453,7 @@ __device__ __forceinline__ void attend(Shared& shared, Vec4* pages, const Decode
     const float2* turn[2] = {shared.angles[key_warp], shared.angles[key_warp]};
     Scores scores = {};
     score_page(scores, shared.queries, turn, my_keys);
-    MARK(41);
+    clock.mark(SCORED);
     add_page(mine, scores.v, my_keys + PAGE_VECS, fill, limit);
   }
 #pragma unroll
@@ -468,10 +461,10 @@ __device__ __forceinline__ void attend(Shared& shared, Vec4* pages, const Decode
     mine.sum[half] += __shfl_xor_sync(ALL_LANES, mine.sum[half], 1);
     mine.sum[half] += __shfl_xor_sync(ALL_LANES, mine.sum[half], 2);
   }
-  MARK(42);
+  clock.mark(VALUES_ADDED);
   merge_key_warps(mine, shared.rows, shared.stats, 0, key_warp, 0, QUERY_ROWS, args.attended, args.softmax,
                   partial_row(share.kv_head, share.split, 0));
-  MARK(43);
+  clock.mark(KEY_WARPS_MERGED);
   sync_attention();
 }
 
@@ -486,20 +479,19 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
   const uint32 turn = layer + 1;
   Row gain;
 
-  MARK(0);
-  MARK(0);
+  const PhaseClock clock(args.times, layer);
+  clock.mark(LAYER_BEGUN);
   gain.load(args.norms + 2 * layer * HIDDEN);
   for (int i = threadIdx.x; i < Qkv::units() * TILE_ROWS; i += WORKERS)
     shared.bias[i] =
         args.bias[(layer * QKV_ROW_TILES + Qkv::row_tile(i / TILE_ROWS)) * TILE_ROWS + i % TILE_ROWS];
   if (layer > 0) {
     if (!pass_gate(shared, gates, GATE_DOWN, layer * Down::ACTIVE)) return false;
-    MARK(1);
+    clock.mark(PAST_DOWN);
     stream.add_partials({nullptr, args.down_partials, DOWN_PARTS, HIDDEN}, 0);
   }
-  MARK(1);
   normalise(shared, stream, gain);
-  MARK(12);
+  clock.mark(QKV_NORMED);
   {
     TokenColumns<Qkv> tokens;
     const int begin = Qkv::begin(warp);
@@ -510,29 +502,25 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
     multiply<Qkv>(shared, weights, tokens, [&](int row_tile, int row, float low, float high) {
       const float* add = shared.bias + Qkv::unit_of(row_tile) * TILE_ROWS + row;
       rows.store(row_tile, row, 0, low + add[0], high + add[8]);
-    }, args, layer, 20);
+    }, clock, QKV_MULTIPLIED);
     if (Qkv::units() > 0) arrive(gates, GATE_QKV, weights);
   }
-  MARK(2);
 
   if (share.mine) {
     if (!pass_gate(shared, gates, GATE_QKV, turn * Qkv::ACTIVE)) return false;
-    MARK(3);
-    MARK(3);
-    if (warp < KEY_WARPS) attend(shared, pages, args, layer, share);
+    clock.mark(PAST_QKV);
+    if (warp < KEY_WARPS) attend(shared, pages, args, layer, share, clock);
     if (threadIdx.x == 0) add_release(&gates->arrived[GATE_ATTENTION].value);
-    MARK(4);
   }
 
   gain.load(args.norms + (2 * layer + 1) * HIDDEN);
   if (Output::units() > 0) {
     if (!pass_gate(shared, gates, GATE_ATTENTION, turn * splits * KV_HEADS)) return false;
-    MARK(5);
-    MARK(5);
+    clock.mark(PAST_ATTENTION);
     const int k_count = Output::tile_count() * WEIGHT_TILE_K;
     merge_splits(shared.vector, args.attended, args.softmax, splits, Output::first_tile() * WEIGHT_TILE_K,
                  k_count);
-    MARK(14);
+    clock.mark(SPLITS_MERGED);
     TokenColumns<Output> tokens;
     const int begin = Output::begin(warp);
     tokens.load(shared.vector, k_count / 2, begin, Output::begin(warp + 1) - begin);
@@ -540,33 +528,29 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
     multiply<Output>(shared, weights, tokens, [&](int row_tile, int row, float low, float high) {
       part[row_tile * TILE_ROWS + row] = low;
       part[row_tile * TILE_ROWS + row + 8] = high;
-    }, args, layer, 25);
+    }, clock, OUTPUT_MULTIPLIED);
     arrive(gates, GATE_OUTPUT, weights);
-    MARK(6);
   }
 
   if (!pass_gate(shared, gates, GATE_OUTPUT, turn * Output::ACTIVE)) return false;
-  MARK(7);
-  MARK(7);
+  clock.mark(PAST_OUTPUT);
   stream.add_partials({nullptr, args.output_partials, OUTPUT_PARTS, HIDDEN}, 0);
   normalise(shared, stream, gain);
-  MARK(13);
+  clock.mark(GATE_UP_NORMED);
   {
     TokenColumns<GateUp> tokens;
     const int begin = GateUp::begin(warp);
     tokens.load(shared.vector, HIDDEN / 2, begin, GateUp::begin(warp + 1) - begin);
     multiply<GateUp>(shared, weights, tokens, [&](int row_tile, int row, float gate, float up) {
       store_activated(args.activated, row_tile * 8 + row, 0, gate, up);
-    }, args, layer, 30);
+    }, clock, GATE_UP_MULTIPLIED);
     if (GateUp::units() > 0) arrive(gates, GATE_GATE_UP, weights);
   }
-  MARK(8);
 
   fetch_page(shared, pages, args, layer + 1, share);
   if (Down::units() > 0) {
     if (!pass_gate(shared, gates, GATE_GATE_UP, turn * GateUp::ACTIVE)) return false;
-    MARK(9);
-    MARK(9);
+    clock.mark(PAST_GATE_UP);
     TokenColumns<Down> tokens;
     const int begin = Down::begin(warp);
     tokens.load((const uint32*)args.activated + Down::first_tile() * WEIGHT_TILE_K / 2, INTERMEDIATE / 2, begin,
@@ -575,9 +559,8 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
     multiply<Down>(shared, weights, tokens, [&](int row_tile, int row, float low, float high) {
       part[row_tile * TILE_ROWS + row] = low;
       part[row_tile * TILE_ROWS + row + 8] = high;
-    }, args, layer, 35);
+    }, clock, DOWN_MULTIPLIED);
     arrive(gates, GATE_DOWN, weights);
-    MARK(10);
   }
   return true;
 }

@@ -7,8 +7,8 @@ which takes the prefill alone, and one that is wrong throughout. Times of prefil
 device's (events); a chunk's is the wall clock from its first call to its last token on the host. Weights are
 seeded random: speed does not depend on their values.
 
-Run ``python -m vla_edge_ros.bench.chunk --weights bf16,int8,int4 --peers --json
-docs/benchmarks/chunk-h200.json``.
+Run ``python -m vla_edge_ros.bench.chunk --weights bf16,int8,int4 --drafts none,last_action --decode-steps
+auto,kernels --peers --json docs/benchmarks/chunk-h200.json``.
 """
 
 from __future__ import annotations
@@ -162,6 +162,8 @@ def run_engine(config: VlaConfig, frames: int, repeats: int) -> list[Row]:
         )
         for draft, measured in times.items()
     ]
+    for row in rows:
+        row["decode_step"] = engine.steps.kind
     row = rows[0]
     read, need = streaming_read(engine), pass_bytes(engine, slots)
     step_ms = row["decode_step_ms"]["median"]
@@ -193,6 +195,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--weights", default="bf16", help="formats of the engine's rows, comma-separated")
     parser.add_argument("--full-vocabulary", action="store_true", help="add a row with the whole head")
+    parser.add_argument("--decode-steps", default="auto", help="engine.decode_step, comma-separated")
     parser.add_argument("--drafts", default="none", help="engine.draft of the engine's rows, comma-separated")
     parser.add_argument("--peers", action="store_true", help="add the PyTorch rows")
     parser.add_argument("--json", default="", help="write the rows here")
@@ -202,8 +205,10 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"--weights: expected some of {','.join(FORMATS)}, got {chosen.weights}")
     config = VlaConfig()
     runs: list[Callable[[], list[Row]]] = []
-    for weights, draft in product(formats, chosen.drafts.split(",")):
-        packed = replace(config, engine=replace(config.engine, weights=weights, draft=draft))
+    every = product(formats, chosen.drafts.split(","), chosen.decode_steps.split(","))
+    for weights, draft, step in every:
+        made_of = replace(config.engine, weights=weights, draft=draft, decode_step=step)
+        packed = replace(config, engine=made_of)
         runs.append(partial(run_engine, packed, chosen.frames, chosen.repeats))
         if chosen.full_vocabulary:
             whole = replace(packed, action=replace(packed.action, head="full_vocabulary"))

@@ -152,6 +152,11 @@ def load_case() -> Iterator[Callable[[str], Any]]:
         engine.close()
 
 
+@pytest.fixture
+def small_case() -> Case:
+    return CASES["one head of 64, tied, no bias"]
+
+
 @pytest.fixture(params=CASES)
 def case_name(request: pytest.FixtureRequest) -> str:
     return request.param

@@ -83,6 +83,23 @@ def test_a_pass_is_five_kernels_a_layer_or_eight_with_the_norms(recorded, name, 
         assert shared_bytes <= sizes.device.shared_bytes, kernel
 
 
+def test_a_persistent_step_is_one_kernel_and_the_head(recorded):
+    sizes, memory, kernels, calls = recorded
+    decode = Pass("decode", sizes, kernels, memory, 1, 1)
+    if sizes.persistent is None:
+        assert sizes.device in (ORIN, ADA)
+        return
+    decode.launch_persistent(1, memory["next_token"], 2, 3)
+    assert [call[0] for call in calls] == ["decode_layers", "action_head", "select_token"]
+    _, grid, threads, shared_bytes, (arguments,) = calls[0]
+    assert grid == (sizes.device.multiprocessors, 1, 1) and threads == 256
+    assert shared_bytes <= sizes.device.shared_bytes
+    given = {name: getattr(arguments, name) for name, _ in arguments._fields_ if name != "stride"}
+    assert given.pop("times") in (0, None)
+    assert all(address for address in given.values()) and len(set(given.values())) == len(given)
+    assert all(getattr(arguments.stride, name) > 0 for name, _ in arguments.stride._fields_)
+
+
 def test_a_residual_is_never_read_and_written_in_one_launch(recorded):
     """Every block of a decode step sums the residual while block 0 writes the sum."""
     sizes, memory, kernels, calls = recorded

@@ -16,6 +16,7 @@ from vla_edge_ros.engines.cuda.persistent import GATES, PersistentDecode, plan_p
 from vla_edge_ros.engines.cuda.sizes import plan
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B
+from vla_edge_ros.model.random_weights import RandomWeights
 from vla_edge_ros.types import CacheView
 
 H200 = Device("H200", 90, 132, 232448, 233472)
@@ -140,6 +141,21 @@ def test_tokens_logits_and_cache_are_those_of_the_graph_of_kernels(both, case, r
             assert again[0] == tokens
             np.testing.assert_array_equal(again[1], logits)
             np.testing.assert_array_equal(again[2], bits)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("wanted", ["kernels", "persistent", "auto"])
+def test_the_kind_that_was_asked_for_is_used(small_case, wanted):
+    """``auto`` measures both: a step of a few small layers is too short for one kernel's gates."""
+    from vla_edge_ros.engines.cuda.engine import CudaEngine
+
+    config = replace(small_case.config, engine=replace(small_case.config.engine, decode_step=wanted))
+    engine = CudaEngine(config, RandomWeights(small_case.decoder, 0))
+    engine.load()
+    kinds, used = set(engine.steps.kinds), engine.steps.kind
+    engine.close()
+    assert kinds == ({"kernels"} if wanted == "kernels" else {"kernels", "persistent"})
+    assert used == (wanted if wanted != "auto" else "kernels")
 
 
 @pytest.mark.gpu
