@@ -233,5 +233,5 @@ def test_a_block_that_never_comes_is_reported_and_not_waited_for(load_case, rng)
     TimedGraph(engine.stream, lambda: run.launch_persistent(engine.stream.ptr, first, *host)).run()
     with pytest.raises(EngineError, match=rf"gate ({'|'.join(GATES)}) for longer than"):
         engine.steps._require_passed_gates()
-    engine.steps.gate_given_up[0] = 0
+    engine.steps.use("persistent", ahead=False)
     assert chunk_bits(engine, pixels, view)[0] == tokens

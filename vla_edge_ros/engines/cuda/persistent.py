@@ -26,7 +26,7 @@ MOST_STAGES = {16: 4, 8: 8, 4: 8}
 HELD_STAGES = {16: 2, 8: 0, 4: 0}
 FEWEST_STAGES = 2
 MOST_COLUMN_WORDS = 96  # registers a lane for the columns of one projection
-SPIN_CYCLES = 4_000_000_000  # about 2 s
+SPIN_CYCLES = 1_000_000_000  # about 0.6 s, where a step takes 1 ms
 _BATCH_UNITS = 16
 _STATIC_SHARED_BYTES = 4096  # of merge_splits.cuh, at most
 
