@@ -55,8 +55,8 @@ class DecodeSteps:
         """``wanted`` of ``engine.decode_step``; for ``auto`` the kind that is faster over a full page list.
 
         ``state`` is that of the decode pass, in page-locked memory. Runs every kind once at least. A
-        persistent kernel that cannot run here, since its blocks are not all on the device at once, is an error
-        only where it was asked for.
+        persistent kernel that cannot run here, since its blocks are not all on the device at once, is an
+        error only where it was asked for.
         """
         times: dict[str, list[float]] = {kind: [] for kind in self.kinds}
         for _ in range(COMPARED if wanted == "auto" and len(self.kinds) > 1 else 1):
