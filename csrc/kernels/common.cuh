@@ -80,28 +80,19 @@ __device__ __forceinline__ float warp_max(float value) {
 }
 
 // A persistent kernel has a multiprocessor's registers to itself: there more loads and products are kept in flight.
-#ifdef WORKERS
+#ifdef PERSISTENT
 constexpr bool ALONE_ON_SM = true;
 #else
 constexpr bool ALONE_ON_SM = false;
 #endif
 
-// The threads of a block that compute: all, or, where the last warp only copies, the first WORKERS.
-__device__ __forceinline__ void sync_workers() {
-#ifdef WORKERS
-  asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory");
-#else
-  __syncthreads();
-#endif
-}
-
-// Sum over the workers, `WARPS` warps, in warp order; `scratch` holds WARPS floats. One barrier inside, so
+// Sum over a block of `WARPS` warps in warp order; `scratch` holds WARPS floats. One barrier inside, so
 // `scratch` must not be written again before the next one.
 template <int WARPS>
 __device__ __forceinline__ float block_sum(float value, float* scratch) {
   value = warp_sum(value);
   if (threadIdx.x % WARP == 0) scratch[threadIdx.x / WARP] = value;
-  sync_workers();
+  __syncthreads();
   float sum = 0.0f;
 #pragma unroll
   for (int warp = 0; warp < WARPS; ++warp) sum += scratch[warp];

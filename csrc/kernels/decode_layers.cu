@@ -26,6 +26,7 @@
 #include "residual.cuh"
 #include "weight_stream.cuh"
 
+static_assert(ALONE_ON_SM, "a persistent kernel is compiled with PERSISTENT");
 static_assert(TOKENS == 1 && FRAME_TOKENS == 0, "a decode step");
 static_assert(ROW_WARPS == 1 && KEY_WARPS <= GEMM_WARPS, "one tile of query rows a KV head");
 static_assert(MAX_PAGES <= ACTION_SPLITS * KEY_WARPS, "a key warp has one page");
@@ -367,8 +368,8 @@ __device__ __forceinline__ void multiply(Shared& shared, LayerStream& stream, co
     if (AT_ONCE_UNITS > 1 && unit < batch)
       multiply_units<C, 1>(stream, tokens, first + unit, sums + unit * STRIDE, STRIDE);
     clock.mark(multiplied);
-    sync_workers();
-    for (int item = threadIdx.x; item < batch * 8; item += WORKERS) {
+    __syncthreads();
+    for (int item = threadIdx.x; item < batch * 8; item += GEMM_THREADS) {
       const int row = item % 8, unit = item / 8;
       float low = 0.0f, high = 0.0f;
 #pragma unroll
@@ -379,31 +380,31 @@ __device__ __forceinline__ void multiply(Shared& shared, LayerStream& stream, co
       store(C::row_tile(first + unit), row, low, high);
     }
     clock.mark(multiplied + 1);
-    sync_workers();
+    __syncthreads();
   }
 }
 
-// By all workers. False: given up.
+// By the whole block. False: given up.
 __device__ __forceinline__ bool pass_gate(Shared& shared, GridGates* gates, int gate, uint32 arrivals) {
   if (threadIdx.x == 0 && !wait_at_gate(gates, gate, arrivals)) shared.stop = 1;
-  sync_workers();
+  __syncthreads();
   return !shared.stop;
 }
 
-// By all workers, after a barrier behind their stores.
+// By the whole block, after a barrier behind their stores.
 __device__ __forceinline__ void arrive(GridGates* gates, int gate, LayerStream& weights) {
   if (threadIdx.x == 0) add_release(&gates->arrived[gate].value);
   if (HELD_STAGES > 0) {
-    sync_workers();
+    __syncthreads();
     weights.resume();
   }
 }
 
-using Row = ResidualRow<WORKERS>;
+using Row = ResidualRow<GEMM_THREADS>;
 
 __device__ __forceinline__ void normalise(Shared& shared, const Row& row, const Row& gain) {
   row.split(shared.vector, gain, row.inverse_rms(shared.scratch));
-  sync_workers();
+  __syncthreads();
 }
 
 // The page of this key warp; without a commit: it lands with the weights that are asked for next.
@@ -427,22 +428,23 @@ __device__ __forceinline__ void fetch_page(const Shared& shared, Vec4* pages, co
     copy_page(pages + key_warp * 2 * PAGE_VECS, args, layer, shared.state.page[entry], share.kv_head);
 }
 
-// Queries against the one page of each key warp; as attention.cu for one token.
+// Queries against the one page of each key warp; as attention.cu for one token. All warps load and merge.
 __device__ __forceinline__ void attend(Shared& shared, Vec4* pages, const DecodeLayers& args, int layer,
                                        const AttentionShare& share, const PhaseClock& clock) {
   const int key_warp = threadIdx.x / WARP;
   const ChunkState& state = shared.state;
-  const int entry = share.split * KEY_WARPS + key_warp, written = state.pages - 1;
+  const int written = state.pages - 1;
+  const int entry = key_warp < KEY_WARPS ? share.split * KEY_WARPS + key_warp : state.pages;
   Vec4* my_keys = pages + key_warp * 2 * PAGE_VECS;
   if (entry == written) copy_page(my_keys, args, layer, state.page[entry], share.kv_head);
   copy_async_commit();
-  for (int i = threadIdx.x; i < GROUP * HEAD_DIM / 4; i += ATTENTION_THREADS) {
+  for (int i = threadIdx.x; i < GROUP * HEAD_DIM / 4; i += GEMM_THREADS) {
     const int row = i / (HEAD_DIM / 4), dim = i % (HEAD_DIM / 4) * 4;
     *(float4*)(shared.queries + row * QUERY_STRIDE + dim) =
         *(const float4*)(args.queries + (share.kv_head * GROUP + row) * HEAD_DIM + dim);
   }
   copy_async_wait<0>();  // the weights on their way have had the time at the gate
-  sync_attention();
+  __syncthreads();
   clock.mark(QUERIES_LOADED);
   RowState mine = {};
   mine.top[0] = mine.top[1] = negative_infinity();
@@ -465,7 +467,7 @@ __device__ __forceinline__ void attend(Shared& shared, Vec4* pages, const Decode
   merge_key_warps(mine, shared.rows, shared.stats, 0, key_warp, 0, QUERY_ROWS, args.attended, args.softmax,
                   partial_row(share.kv_head, share.split, 0));
   clock.mark(KEY_WARPS_MERGED);
-  sync_attention();
+  __syncthreads();
 }
 
 // False: given up.
@@ -482,7 +484,7 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
   const PhaseClock clock(args.times, layer);
   clock.mark(LAYER_BEGUN);
   gain.load(args.norms + 2 * layer * HIDDEN);
-  for (int i = threadIdx.x; i < Qkv::units() * TILE_ROWS; i += WORKERS)
+  for (int i = threadIdx.x; i < Qkv::units() * TILE_ROWS; i += GEMM_THREADS)
     shared.bias[i] =
         args.bias[(layer * QKV_ROW_TILES + Qkv::row_tile(i / TILE_ROWS)) * TILE_ROWS + i % TILE_ROWS];
   if (layer > 0) {
@@ -509,7 +511,7 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
   if (share.mine) {
     if (!pass_gate(shared, gates, GATE_QKV, turn * Qkv::ACTIVE)) return false;
     clock.mark(PAST_QKV);
-    if (warp < KEY_WARPS) attend(shared, pages, args, layer, share, clock);
+    attend(shared, pages, args, layer, share, clock);
     if (threadIdx.x == 0) add_release(&gates->arrived[GATE_ATTENTION].value);
   }
 
@@ -565,7 +567,7 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
   return true;
 }
 
-extern "C" __global__ void __launch_bounds__(WORKERS, 1) decode_layers(const DecodeLayers args) {
+extern "C" __global__ void __launch_bounds__(GEMM_THREADS, 1) decode_layers(const DecodeLayers args) {
   extern __shared__ __align__(128) char memory[];
   Shared& shared = *(Shared*)memory;
   const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
@@ -575,7 +577,7 @@ extern "C" __global__ void __launch_bounds__(WORKERS, 1) decode_layers(const Dec
   Vec4* pages = (Vec4*)(memory + SHARED_BEFORE_RINGS);
   Vec4* rings = pages + (holds_pages ? ALL_PAGES_BYTES / 16 : 0);
 
-  for (int i = threadIdx.x; i < sizeof(ChunkState) / 4; i += WORKERS)
+  for (int i = threadIdx.x; i < sizeof(ChunkState) / 4; i += GEMM_THREADS)
     ((int*)&shared.state)[i] = ((const int*)args.state)[i];
   if (threadIdx.x == 0) shared.stop = 0;
   if (lane == 0) {
@@ -585,14 +587,14 @@ extern "C" __global__ void __launch_bounds__(WORKERS, 1) decode_layers(const Dec
     describe<GateUp>(shares[2], args.gate_up, args.stride.gate_up, warp);
     describe<Down>(shares[3], args.down, args.stride.down, warp);
   }
-  sync_workers();
+  __syncthreads();
   fetch_page(shared, pages, args, 0, share);
   LayerStream weights(rings + warp * STAGES * STAGE_LANE_VECS, shared.shares[warp]);
   weights.fill();
-  for (int i = threadIdx.x; i < 16 * QUERY_STRIDE; i += WORKERS) shared.queries[i] = 0.0f;
+  for (int i = threadIdx.x; i < 16 * QUERY_STRIDE; i += GEMM_THREADS) shared.queries[i] = 0.0f;
   const ChunkState& state = shared.state;
   const int slot = state.action.first, entry = share.split * KEY_WARPS + warp;
-  for (int i = threadIdx.x; i < ANGLES; i += WORKERS) shared.slot_turn[i] = args.rotary[slot * ANGLES + i];
+  for (int i = threadIdx.x; i < ANGLES; i += GEMM_THREADS) shared.slot_turn[i] = args.rotary[slot * ANGLES + i];
   if (share.mine && warp < KEY_WARPS && entry < state.pages) {
     const int rank = state.base[state.pages - 1] + slot - state.base[entry];
     for (int i = lane; i < ANGLES; i += WARP) shared.angles[warp][i] = args.rotary[rank * ANGLES + i];
@@ -602,7 +604,7 @@ extern "C" __global__ void __launch_bounds__(WORKERS, 1) decode_layers(const Dec
   bool running = true;
   int stop = 0;
   for (int layer = 0; layer < LAYERS && running; ++layer) {
-    if (blockIdx.x == 0 && threadIdx.x == WORKERS - 1) {
+    if (blockIdx.x == 0 && threadIdx.x == GEMM_THREADS - 1) {
       if (stop != 0) give_up(args.gates, STOPPED);
       stop = *args.stop;  // looked at a layer later, when it has arrived
     }

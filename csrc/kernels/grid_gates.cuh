@@ -4,14 +4,14 @@
 // A block arrives with a release, and one thread of a waiting block polls with an acquire; the block's own
 // barriers carry the order to its other threads. Counters only grow within a launch; the last block to leave
 // sets them back, so a captured launch needs no other. All blocks must be resident (cooperative launch).
-// A wait ends after SPIN_CYCLES at the latest: the block gives up, the others see it and give up too, and the
-// host reads which gate it was. So they do when the host asks for a stop.
+// A wait ends after MOST_POLLS at the latest: the block gives up, the others see it and give up too, and the
+// host reads which gate it was. (Polls, not time: a device that is shared with others may stand still.) So they do when the host asks for a stop.
 #pragma once
 #include "common.cuh"
 
 constexpr int GATE_QKV = 0, GATE_ATTENTION = 1, GATE_OUTPUT = 2, GATE_GATE_UP = 3, GATE_DOWN = 4, GATES = 5;
 constexpr int STOPPED = GATES;  // by the host, in place of a gate
-constexpr uint32 POLLS_BETWEEN_LOOKS = 256;  // at the clock and at the others
+constexpr uint32 POLLS_BETWEEN_LOOKS = 256;  // at what others gave up
 
 struct GridGates {
   struct alignas(128) Counter {
@@ -37,14 +37,12 @@ __device__ __forceinline__ void give_up(GridGates* gates, int gate) {
 // By one thread. False: given up, here or elsewhere.
 __device__ __forceinline__ bool wait_at_gate(GridGates* gates, int gate, uint32 arrivals) {
   const uint32* counter = &gates->arrived[gate].value;
-  long long begin = 0;
   for (uint32 polls = 1; load_acquire(counter) < arrivals; ++polls) {
-    if (polls % POLLS_BETWEEN_LOOKS != 0) continue;
-    if (load_acquire(&gates->given_up.value) != 0) return false;
-    if (begin == 0) begin = clock64();
-    if (clock64() - begin < SPIN_CYCLES) continue;
-    give_up(gates, gate);
-    return false;
+    if (polls % POLLS_BETWEEN_LOOKS == 0 && load_acquire(&gates->given_up.value) != 0) return false;
+    if (polls == MOST_POLLS) {
+      give_up(gates, gate);
+      return false;
+    }
   }
   return true;
 }

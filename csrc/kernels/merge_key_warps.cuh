@@ -6,18 +6,16 @@
 
 constexpr int ATTENTION_THREADS = ROW_WARPS * KEY_WARPS * WARP;
 
-// The warps that attend: the whole block, or the first ATTENTION_THREADS of its workers.
-__device__ __forceinline__ void sync_attention() {
-#ifdef WORKERS
-  asm volatile("bar.sync 2, %0;" ::"n"(ATTENTION_THREADS) : "memory");
+// Threads of the block: a persistent kernel's has warps that do not attend, and they help to merge.
+#ifdef PERSISTENT
+constexpr int MERGING_THREADS = GEMM_THREADS;
 #else
-  __syncthreads();
+constexpr int MERGING_THREADS = ATTENTION_THREADS;
 #endif
-}
-
 constexpr int ROWS_KEPT = QUERY_ROWS < 16 ? QUERY_ROWS : 16;  // of a query tile
 
-// Add the key warps' results in their order and write the block's share. Three barriers; all warps take part.
+// Add the key warps' results in their order and write the block's share. Three barriers; all warps of
+// the block take part, `state` is that of one that attends.
 //   first_row, end_row  this block's first row, and the one behind the last of its kind
 //   rows   [key warp][row warp][ROWS_KEPT][QUERY_STRIDE], stats [key warp][row warp][16]
 __device__ __forceinline__ void merge_key_warps(const RowState& state, float* rows, float2* stats,
@@ -26,11 +24,12 @@ __device__ __forceinline__ void merge_key_warps(const RowState& state, float* ro
                                                 float2* maximum_and_sum, uint64 first_partial) {
   const int lane = threadIdx.x % WARP;
   const int mine = key_warp * ROW_WARPS + row_warp;
-  sync_attention();  // the pages are not needed any more
+  const bool attends = MERGING_THREADS == ATTENTION_THREADS || key_warp < KEY_WARPS;
+  __syncthreads();  // the pages are not needed any more
 #pragma unroll
   for (int half = 0; half < 2; ++half)
-    if (lane % 4 == 0) stats[mine * 16 + lane / 4 + 8 * half] = float2{state.top[half], state.sum[half]};
-  sync_attention();
+    if (attends && lane % 4 == 0) stats[mine * 16 + lane / 4 + 8 * half] = float2{state.top[half], state.sum[half]};
+  __syncthreads();
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = lane / 4 + 8 * half;
@@ -39,7 +38,7 @@ __device__ __forceinline__ void merge_key_warps(const RowState& state, float* ro
     for (int warp = 0; warp < KEY_WARPS; ++warp)
       top = fmaxf(top, stats[(warp * ROW_WARPS + row_warp) * 16 + row].x);
     const float factor = state.sum[half] > 0.0f ? exp2_fast(state.top[half] - top) : 0.0f;
-    if (row >= ROWS_KEPT) continue;
+    if (!attends || row >= ROWS_KEPT) continue;
     float* at = rows + (mine * ROWS_KEPT + row) * QUERY_STRIDE + lane % 4 * 2;
 #pragma unroll
     for (int d = 0; d < HEAD_DIM / 8; ++d)
@@ -47,9 +46,9 @@ __device__ __forceinline__ void merge_key_warps(const RowState& state, float* ro
           float2{__fmul_rn(state.output[d].v[2 * half], factor),
                  __fmul_rn(state.output[d].v[2 * half + 1], factor)};
   }
-  sync_attention();
+  __syncthreads();
   constexpr int PAIRS = HEAD_DIM / 2;
-  for (int i = threadIdx.x; i < ROW_WARPS * ROWS_KEPT * PAIRS; i += ATTENTION_THREADS) {
+  for (int i = threadIdx.x; i < ROW_WARPS * ROWS_KEPT * PAIRS; i += MERGING_THREADS) {
     const int pair = i % PAIRS, row = i / PAIRS % ROWS_KEPT, tile = i / (PAIRS * ROWS_KEPT);
     const int query_row = first_row + tile * 16 + row;
     if (query_row >= end_row) continue;
@@ -63,7 +62,7 @@ __device__ __forceinline__ void merge_key_warps(const RowState& state, float* ro
     }
     *(float2*)(partial + (first_partial + query_row) * HEAD_DIM + pair * 2) = sum;
   }
-  for (int i = threadIdx.x; i < ROW_WARPS * ROWS_KEPT; i += ATTENTION_THREADS) {
+  for (int i = threadIdx.x; i < ROW_WARPS * ROWS_KEPT; i += MERGING_THREADS) {
     const int row = i % ROWS_KEPT, tile = i / ROWS_KEPT, query_row = first_row + tile * 16 + row;
     if (query_row >= end_row) continue;
     float top = negative_infinity(), sum = 0.0f;

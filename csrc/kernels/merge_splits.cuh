@@ -34,7 +34,7 @@ __device__ __forceinline__ void merge_splits(uint32* shared_row, const float* at
         const float factor = split_factor(maximum_and_sum, each / GROUP, each % GROUP, splits);
         if (lane < SPLITS) factors[each][lane] = factor;
       }
-      sync_workers();
+      __syncthreads();
     }
     float2 sum{0.0f, 0.0f};
     for (int first = 0;;) {
@@ -50,5 +50,5 @@ __device__ __forceinline__ void merge_splits(uint32* shared_row, const float* at
     }
     if (inside) shared_row[pair] = split_bf16(sum.x, sum.y, shared_row[k_count / 2 + pair]);
   }
-  sync_workers();
+  __syncthreads();
 }

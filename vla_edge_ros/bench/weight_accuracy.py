@@ -83,6 +83,7 @@ def run_chunk(engine: CudaEngine, seed: int) -> Chunk:
         engine.embed_frame(rng.integers(0, 256, (height, width, 3), np.uint8))
         engine.prefill(view)
         vision.append(engine.buffers.array("tokens_in", np.float32, shape).get()[: sizes.frame_tokens])
+    engine.steps.use(engine.steps.kind, ahead=False)  # each step's results are read before the next one
     hidden, logits = [inspection.hidden(engine, "prefill")[: sizes.frame_tokens]], [inspection.logits(engine)]
 
     def keep(step_ms: tuple[float, ...]) -> bool:

@@ -144,7 +144,7 @@ def test_a_gate_given_up_names_it_and_the_next_steps_are_graphs_of_kernels(devic
         steps.gate_given_up[0] = 1 + GATES.index("output")
 
     device.fails["persistent"] = give_up
-    with pytest.raises(EngineError, match="at the gate output for longer"):
+    with pytest.raises(EngineError, match="at the gate output for"):
         steps.run(0, 2)
     assert steps.kind == "kernels" and steps.run(0, 2) == 2.0
 

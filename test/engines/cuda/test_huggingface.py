@@ -64,6 +64,7 @@ def chunk_rows(engine, view, pixels):
     engine.embed_frame(pixels)
     engine.prefill(view)
     vision = engine.buffers.array("tokens_in", np.float32, tokens_in).get()[: engine.sizes.frame_tokens]
+    engine.steps.use(engine.steps.kind, ahead=False)  # each step's results are read before the next one
     rows = [inspection.hidden(engine, "prefill")[: engine.sizes.frame_tokens]]
     logits = [inspection.logits(engine)]
 

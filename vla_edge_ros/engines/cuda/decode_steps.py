@@ -17,7 +17,7 @@ from vla_edge_ros.engines.cuda.chunk_state import LiveRows, write_state
 from vla_edge_ros.engines.cuda.graphs import ReplayQueue, TimedGraph, copy_to_device
 from vla_edge_ros.engines.cuda.memory import DeviceMemory, pinned_array
 from vla_edge_ros.engines.cuda.passes import Pass
-from vla_edge_ros.engines.cuda.persistent import GATES, SPIN_CYCLES
+from vla_edge_ros.engines.cuda.persistent import GATES, MOST_POLLS
 from vla_edge_ros.engines.cuda.sizes import Sizes
 from vla_edge_ros.errors import EngineError
 
@@ -108,7 +108,7 @@ class DecodeSteps:
         if self.kind == "persistent":
             self.use("kernels")  # from the next chunk on: what happened once will happen again
         raise EngineError(
-            f"a decode step's kernel waited for its other blocks at the gate {GATES[gate - 1]} for longer "
-            f"than {SPIN_CYCLES} cycles; expected all of them on the device at once. Steps are graphs of "
+            f"a decode step's kernel waited for its other blocks at the gate {GATES[gate - 1]} for "
+            f"{MOST_POLLS} polls; expected all of them on the device at once. Steps are graphs of "
             f"kernels from now on"
         )

@@ -26,7 +26,7 @@ MOST_STAGES = {16: 4, 8: 8, 4: 8}
 HELD_STAGES = {16: 2, 8: 0, 4: 0}
 FEWEST_STAGES = 2
 MOST_COLUMN_WORDS = 96  # registers a lane for the columns of one projection
-SPIN_CYCLES = 1_000_000_000  # about 0.6 s, where a step takes 1 ms
+MOST_POLLS = 4_000_000  # of a gate: 1 to 2 s, where a step takes 1 ms
 _BATCH_UNITS = 16
 _STATIC_SHARED_BYTES = 4096  # of merge_splits.cuh, at most
 
@@ -44,13 +44,13 @@ class PersistentDecode:
 
     def macros(self) -> dict[str, str | int]:
         return {
-            "WORKERS": GEMM_WARPS * 32,
+            "PERSISTENT": 1,
             "BLOCKS": self.blocks,
             "STAGE_TILES": self.stage_tiles,
             "STAGES": self.stages,
             "HELD_STAGES": self.held_stages,
             "FIXED_SHARED_BYTES": self.fixed_shared_bytes,
-            "SPIN_CYCLES": f"{SPIN_CYCLES}ll",
+            "MOST_POLLS": MOST_POLLS,
         }
 
 
