@@ -79,7 +79,8 @@ __device__ __forceinline__ float warp_max(float value) {
   return value;
 }
 
-// A persistent kernel has a multiprocessor's registers to itself: there more loads and products are kept in flight.
+// A persistent kernel has a multiprocessor's registers to itself: there more loads and products are kept in
+// flight.
 #ifdef PERSISTENT
 constexpr bool ALONE_ON_SM = true;
 #else

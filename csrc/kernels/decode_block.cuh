@@ -64,7 +64,8 @@ static_assert(SHARED_BEFORE_RINGS <= FIXED_SHARED_BYTES, "more shared memory tha
 constexpr int PAGE_BYTES = PAGE_VECS * 16;
 constexpr int ALL_PAGES_BYTES = KEY_WARPS * 2 * PAGE_BYTES;
 
-// This block's share of the attention: the last blocks have one, since the first have a row tile more of gate/up.
+// This block's share of the attention: the last blocks have one, since the first have a row tile more of
+// gate/up.
 struct AttentionShare {
   bool mine;
   int split, kv_head;

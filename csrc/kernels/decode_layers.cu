@@ -2,21 +2,23 @@
 // decode_layers: all layers of one decode step in one persistent kernel, a block a multiprocessor.
 //
 // The same sums in the same order as the kernels of the other driver, qkv.cu to down_projection.cu, so their
-// bits are equal. What differs is that weights do not stop at the end of a phase: each of eight warps streams its
-// share of all layers, in the order of use (layer_stream.cuh), and what it has asked for arrives while its block waits
-// for others at a gate (grid_gates.cuh). Of a layer's gates only those around the MLP and before QKV are for all
-// blocks; attention and what feeds it concern those that have a share of it.
+// bits are equal. What differs is that weights do not stop at the end of a phase: each of eight warps streams
+// its share of all layers, in the order of use (layer_stream.cuh), and what it has asked for arrives while
+// its block waits for others at a gate (grid_gates.cuh). Of a layer's gates only those around the MLP and
+// before QKV are for all blocks; attention and what feeds it concern those that have a share of it.
 //
 // A release takes as long as the requests before it, so a phase asks for no more weights in its last
 // HELD_STAGES, and goes on asking once it has arrived at its gate.
 //
 //   input          f32   [HIDDEN], the residual stream before the first layer
-//   residual_out   f32   [HIDDEN], the stream before the last layer's down projection, whose parts are to be added
+//   residual_out   f32   [HIDDEN], the stream before the last layer's down projection; its parts are to be added
 //   weights, norms, bias, KV pages: of layer 0, those of the next layer follow at the strides
 //   scratch of one step: queries, attended, softmax, output_partials, activated, down_partials, as the other
 //   driver has them
 //
-// A block's residual stream stays in registers: each adds all parts for itself, in order.
+// A block's residual stream stays in registers: each adds all parts for itself, in order. Scratch is written
+// again only after all that need it have arrived at some gate behind their reading. (A block that has a share of
+// neither QKV nor gate/up, in a small model, arrives at none; its stream may be wrong, and nothing is made of it.)
 #include "activated.cuh"
 #include "decode_attention.cuh"
 #include "decode_product.cuh"
@@ -135,8 +137,8 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
     clock.mark(PAST_GATE_UP);
     TokenColumns<Down> tokens;
     const int begin = Down::begin(warp);
-    tokens.load((const uint32*)args.activated + Down::first_tile() * WEIGHT_TILE_K / 2, INTERMEDIATE / 2, begin,
-                Down::begin(warp + 1) - begin);
+    tokens.load((const uint32*)args.activated + Down::first_tile() * WEIGHT_TILE_K / 2, INTERMEDIATE / 2,
+                begin, Down::begin(warp + 1) - begin);
     float* part = args.down_partials + Down::part() * HIDDEN;
     multiply<Down>(shared, weights, tokens, [&](int row_tile, int row, float low, float high) {
       part[row_tile * TILE_ROWS + row] = low;

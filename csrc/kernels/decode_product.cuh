@@ -78,11 +78,11 @@ __device__ __forceinline__ void multiply_units(LayerStream& stream, const TokenC
 #pragma unroll
   for (int u = 0; u < UNITS; ++u) {
     Accumulator& whole = sum[u][0];
+    const RowScales scale = count > 0 ? row_scales[u] : RowScales{1.0f, 1.0f};
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       whole.v[j] += sum[u][1].v[j];
-      if (WEIGHT_BITS == 8)
-        whole.v[j] = __fmul_rn(whole.v[j], count > 0 ? (j < 2 ? row_scales[u].low : row_scales[u].high) : 1.0f);
+      if (WEIGHT_BITS == 8) whole.v[j] = __fmul_rn(whole.v[j], j < 2 ? scale.low : scale.high);
     }
     if (lane % 4 != 0) continue;
     sums[u * sums_stride + lane / 4] = whole.v[0] + whole.v[1];
@@ -90,8 +90,9 @@ __device__ __forceinline__ void multiply_units(LayerStream& stream, const TokenC
   }
 }
 
-// All row tiles of this block. `store(row_tile, row, low, high)` gets rows `row` (0..7) and `row` + 8. `sums` must
-// be at rest. Returns with all stores done, as far as thread 0 is concerned. `multiplied`: the clock's point.
+// All row tiles of this block. `store(row_tile, row, low, high)` gets rows `row` (0..7) and `row` + 8. `sums`
+// must be at rest. Returns with all stores done, as far as thread 0 is concerned. `multiplied`: the clock's
+// point.
 template <class C, class Store>
 __device__ __forceinline__ void multiply(Shared& shared, LayerStream& stream, const TokenColumns<C>& tokens,
                                          Store store, const PhaseClock& clock, int multiplied) {

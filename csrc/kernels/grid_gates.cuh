@@ -5,7 +5,8 @@
 // barriers carry the order to its other threads. Counters only grow within a launch; the last block to leave
 // sets them back, so a captured launch needs no other. All blocks must be resident (cooperative launch).
 // A wait ends after MOST_POLLS at the latest: the block gives up, the others see it and give up too, and the
-// host reads which gate it was. (Polls, not time: a device that is shared with others may stand still.) So they do when the host asks for a stop.
+// host reads which gate it was. (Polls, not time: a device that is shared with others may stand still.) The
+// same happens when the host asks for a stop.
 #pragma once
 #include "common.cuh"
 

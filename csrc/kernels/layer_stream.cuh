@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of all layers as one warp of a persistent kernel takes them, in one ring: what it has asked for arrives
-// while its block waits for others.
+// The weights of all layers as one warp of a persistent kernel takes them, in one ring: what it has asked for
+// arrives while its block waits for others.
 #pragma once
 #include "projection_cut.cuh"
 
@@ -119,7 +119,8 @@ class LayerStream {
     source_ = (const Vec4*)(share_->tiles + to_layer) + threadIdx.x % WARP;
     first_ = share_->first;
     left_ = share_->count;
-    unit_jump_ = (share_->unit_stride / TILE_BYTES - (left_ + STAGE_TILES - 1) / STAGE_TILES * STAGE_TILES) * WARP;
+    const int whole_stages = (left_ + STAGE_TILES - 1) / STAGE_TILES;
+    unit_jump_ = (share_->unit_stride / TILE_BYTES - whole_stages * STAGE_TILES) * WARP;
     if (STAGE_SCALES > 0) {
       scales_ = (const uint32*)(share_->scales + to_layer) + WeightRing::lane_scale();
       scale_jump_ = share_->scale_stride / 4;

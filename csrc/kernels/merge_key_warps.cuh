@@ -14,8 +14,8 @@ constexpr int MERGING_THREADS = ATTENTION_THREADS;
 #endif
 constexpr int ROWS_KEPT = QUERY_ROWS < 16 ? QUERY_ROWS : 16;  // of a query tile
 
-// Add the key warps' results in their order and write the block's share. Three barriers; all warps of
-// the block take part, `state` is that of one that attends.
+// Add the key warps' results in their order and write the block's share. Three barriers; all warps of the block
+// take part, `state` is that of one that attends.
 //   first_row, end_row  this block's first row, and the one behind the last of its kind
 //   rows   [key warp][row warp][ROWS_KEPT][QUERY_STRIDE], stats [key warp][row warp][16]
 __device__ __forceinline__ void merge_key_warps(const RowState& state, float* rows, float2* stats,

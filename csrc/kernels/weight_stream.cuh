@@ -30,8 +30,8 @@ class WeightRing {
  public:
   __device__ __forceinline__ explicit WeightRing(Vec4* ring) : ring_(ring + threadIdx.x % WARP) {}
 
-  // The first `tiles` of a stage, from this lane's piece of the first on. `scales`: those of the row tile, for this
-  // lane; `first`: the number of the first tile in the whole row.
+  // The first `tiles` of a stage, from this lane's piece of the first on. `scales`: those of the row tile,
+  // for this lane; `first`: the number of the first tile in the whole row.
   __device__ __forceinline__ void copy(int stage, const Vec4* source, int tiles, const uint32* scales,
                                        int first) const {
     Vec4* slot = ring_ + stage * STAGE_LANE_VECS;
