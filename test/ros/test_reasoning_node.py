@@ -101,7 +101,11 @@ class TestRunning:
         zero = graph.wait_until(
             lambda: next((a for a in actions[10:] if not any(a.points[0].positions[:-1])), None)
         )
-        sources = [value(array.status[0], "source") for array in statuses]
+        # Status is another topic: that of a cycle may arrive after its action.
+        sources = graph.wait_until(
+            lambda: "zero" in (seen := [value(array.status[0], "source") for array in statuses]) and seen,
+            "the status of zero motion",
+        )
         last_fresh = len(sources) - 1 - sources[::-1].index("fresh")
         assert sources[last_fresh + 1 : last_fresh + 5] == ["repeat"] * 3 + ["zero"]
         assert zero.points[0].positions[-1] == actions[actions.index(zero) - 1].points[0].positions[-1]
