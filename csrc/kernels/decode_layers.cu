@@ -56,7 +56,6 @@ __device__ __forceinline__ void normalise(Shared& shared, const Row& row, const 
 __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, Vec4* pages,
                                           const DecodeLayers& args, const AttentionShare& share, int splits,
                                           int layer, Row& stream) {
-  const int warp = threadIdx.x / WARP;
   const int slot = shared.state.action.first;
   const LayerStride& stride = args.stride;
   GridGates* gates = args.gates;
@@ -78,8 +77,7 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
   clock.mark(QKV_NORMED);
   {
     TokenColumns<Qkv> tokens;
-    const int begin = Qkv::begin(warp);
-    tokens.load(shared.vector, HIDDEN / 2, begin, Qkv::begin(warp + 1) - begin);
+    tokens.load(shared.vector, HIDDEN / 2);
     uint8* keys = args.pages + layer * stride.pages;
     const QkvRows rows{args.queries,     (uint16*)keys, (uint16*)(keys + stride.pages / 2),
                        shared.slot_turn, slot,          &shared.state};
@@ -106,13 +104,9 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
                  k_count);
     clock.mark(SPLITS_MERGED);
     TokenColumns<Output> tokens;
-    const int begin = Output::begin(warp);
-    tokens.load(shared.vector, k_count / 2, begin, Output::begin(warp + 1) - begin);
-    float* part = args.output_partials + Output::part() * HIDDEN;
-    multiply<Output>(shared, weights, tokens, [&](int row_tile, int row, float low, float high) {
-      part[row_tile * TILE_ROWS + row] = low;
-      part[row_tile * TILE_ROWS + row + 8] = high;
-    }, clock, OUTPUT_MULTIPLIED);
+    tokens.load(shared.vector, k_count / 2);
+    const PartialRows rows{args.output_partials + Output::part() * HIDDEN};
+    multiply<Output>(shared, weights, tokens, rows, clock, OUTPUT_MULTIPLIED);
     arrive(gates, GATE_OUTPUT, weights);
   }
 
@@ -123,8 +117,7 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
   clock.mark(GATE_UP_NORMED);
   {
     TokenColumns<GateUp> tokens;
-    const int begin = GateUp::begin(warp);
-    tokens.load(shared.vector, HIDDEN / 2, begin, GateUp::begin(warp + 1) - begin);
+    tokens.load(shared.vector, HIDDEN / 2);
     multiply<GateUp>(shared, weights, tokens, [&](int row_tile, int row, float gate, float up) {
       store_activated(args.activated, row_tile * 8 + row, 0, gate, up);
     }, clock, GATE_UP_MULTIPLIED);
@@ -136,14 +129,10 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
     if (!pass_gate(shared, gates, GATE_GATE_UP, turn * GateUp::ACTIVE)) return false;
     clock.mark(PAST_GATE_UP);
     TokenColumns<Down> tokens;
-    const int begin = Down::begin(warp);
-    tokens.load((const uint32*)args.activated + Down::first_tile() * WEIGHT_TILE_K / 2, INTERMEDIATE / 2,
-                begin, Down::begin(warp + 1) - begin);
-    float* part = args.down_partials + Down::part() * HIDDEN;
-    multiply<Down>(shared, weights, tokens, [&](int row_tile, int row, float low, float high) {
-      part[row_tile * TILE_ROWS + row] = low;
-      part[row_tile * TILE_ROWS + row + 8] = high;
-    }, clock, DOWN_MULTIPLIED);
+    const uint32* activated = (const uint32*)args.activated + Down::first_tile() * WEIGHT_TILE_K / 2;
+    tokens.load(activated, INTERMEDIATE / 2);
+    const PartialRows rows{args.down_partials + Down::part() * HIDDEN};
+    multiply<Down>(shared, weights, tokens, rows, clock, DOWN_MULTIPLIED);
     arrive(gates, GATE_DOWN, weights);
   }
   return true;

@@ -11,8 +11,9 @@ struct TokenColumns {
 
   // `data`: pairs of the part's first k, and `rest_offset` words on the rests. Column 0 of the tensor-core
   // operand is the token, column 1 its rest; the others repeat the two, which costs nothing.
-  __device__ __forceinline__ void load(const uint32* data, int rest_offset, int begin, int count) {
-    const int lane = threadIdx.x % WARP;
+  __device__ __forceinline__ void load(const uint32* data, int rest_offset) {
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const int begin = C::begin(warp), count = C::begin(warp + 1) - begin;
     const uint32* column = data + lane / 4 % 2 * rest_offset + begin * TILE_STEPS * (TILE_K / 2) + lane % 4;
 #pragma unroll
     for (int step = 0; step < C::MOST_TILES * TILE_STEPS; ++step) {
@@ -89,6 +90,16 @@ __device__ __forceinline__ void multiply_units(LayerStream& stream, const TokenC
     sums[u * sums_stride + lane / 4 + 8] = whole.v[2] + whole.v[3];
   }
 }
+
+// Where a projection that is split along k leaves a part of its sums.
+struct PartialRows {
+  float* part;
+
+  __device__ __forceinline__ void operator()(int row_tile, int row, float low, float high) const {
+    part[row_tile * TILE_ROWS + row] = low;
+    part[row_tile * TILE_ROWS + row + 8] = high;
+  }
+};
 
 // All row tiles of this block. `store(row_tile, row, low, high)` gets rows `row` (0..7) and `row` + 8. `sums`
 // must be at rest. Returns with all stores done, as far as thread 0 is concerned. `multiplied`: the clock's

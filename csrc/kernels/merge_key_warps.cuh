@@ -28,7 +28,8 @@ __device__ __forceinline__ void merge_key_warps(const RowState& state, float* ro
   __syncthreads();  // the pages are not needed any more
 #pragma unroll
   for (int half = 0; half < 2; ++half)
-    if (attends && lane % 4 == 0) stats[mine * 16 + lane / 4 + 8 * half] = float2{state.top[half], state.sum[half]};
+    if (attends && lane % 4 == 0)
+      stats[mine * 16 + lane / 4 + 8 * half] = float2{state.top[half], state.sum[half]};
   __syncthreads();
 #pragma unroll
   for (int half = 0; half < 2; ++half) {

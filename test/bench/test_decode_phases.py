@@ -14,7 +14,7 @@ from vla_edge_ros.bench.decode_phases import POINTS, phase_rows
 from vla_edge_ros.engines.cuda.nvrtc import kernel_text
 
 
-def test_the_names_are_those_of_the_kernel():
+def test_there_is_a_name_for_each_point_of_the_kernel():
     text = kernel_text()["phase_clock.cuh"].decode()
     (body,) = re.findall(r"enum PhasePoint \{(.*?)PHASE_POINTS", text, re.DOTALL)
     assert len(re.findall(r"[A-Z_]+,", body)) == len(POINTS)
@@ -40,11 +40,13 @@ def test_each_point_is_measured_from_the_last_one_a_block_came_by():
 def test_the_points_of_a_real_step_come_one_after_the_other():
     from vla_edge_ros.bench.decode_phases import measure
     from vla_edge_ros.config import VlaConfig
-    from vla_edge_ros.errors import EngineError
+    from vla_edge_ros.engines.cuda.device import current_device
+    from vla_edge_ros.engines.cuda.sizes import plan
+    from vla_edge_ros.model.decoder_config import resolve
 
-    try:
-        rows = measure(VlaConfig())
-    except EngineError as error:
-        pytest.skip(str(error))
+    config = VlaConfig()
+    if plan(resolve(config.model), config, current_device()).persistent is None:
+        pytest.skip("a step of these sizes is not one kernel on this device")
+    rows = measure(config)
     assert {row["blocks"] for row in rows} == {"attending", "others"}
     assert all(0 < row["cycles"] < 10**6 for row in rows)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +25,7 @@ from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.cuda.chunk_state import LiveRows, write_state
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.engines.cuda.graphs import TimedGraph, copy_to_device
-from vla_edge_ros.engines.cuda.kernels import load_kernels, pass_sources
+from vla_edge_ros.engines.cuda.kernels import load_kernels, persistent_source
 from vla_edge_ros.engines.cuda.passes import Pass
 from vla_edge_ros.errors import EngineError
 
@@ -65,12 +66,16 @@ def phase_rows(cycles: NDArray[np.int64], attending: NDArray[np.bool_]) -> list[
 
 def measure(config: VlaConfig) -> list[dict[str, Any]]:
     """Over a full page list in no order; one row a point."""
-    engine = CudaEngine(config)
-    engine.load()
+    with closing(CudaEngine(config)) as engine:
+        engine.load()
+        return _measure(engine)
+
+
+def _measure(engine: CudaEngine) -> list[dict[str, Any]]:
     sizes, plan = engine.sizes, engine.sizes.persistent
     if plan is None:
         raise EngineError("expected a device on which a decode step is one kernel (engine.decode_step)")
-    file, names, macros = pass_sources(sizes, "decode")[-1]
+    file, names, macros = persistent_source(sizes)
     timed = load_kernels([(file, names, {**macros, "PHASE_TIMES": 1})], sizes.device, overlap=True)
     kernels = {**engine.kernels, "decode": {**engine.kernels["decode"], **timed}}
     outs = (engine._tokens_out.ctypes.data, engine._status.ctypes.data)
@@ -93,9 +98,8 @@ def measure(config: VlaConfig) -> list[dict[str, Any]]:
         samples.append(times.get().astype(np.int64))
     shares = sizes.decode.attention.action_splits * sizes.decoder.num_key_value_heads
     attending = np.arange(plan.blocks) >= plan.blocks - shares
-    engine.close()
     rows = phase_rows(np.array(samples[WARM_UP_STEPS:]), attending)
-    step = {"weights": config.engine.weights, "step_ms": float(np.median(step_ms[WARM_UP_STEPS:]))}
+    step = {"weights": sizes.weights.name, "step_ms": float(np.median(step_ms[WARM_UP_STEPS:]))}
     return [{**step, **row} for row in rows]
 
 

@@ -212,7 +212,7 @@ def test_an_error_while_steps_are_queued_leaves_an_engine_that_works(both, case,
 def test_a_block_that_never_comes_is_reported_and_not_waited_for(load_case, rng):
     """One block too few: every gate waits in vain. Then a whole launch, on the same counters."""
     from vla_edge_ros.engines.cuda.graphs import TimedGraph
-    from vla_edge_ros.engines.cuda.kernels import load_kernels, pass_sources
+    from vla_edge_ros.engines.cuda.kernels import load_kernels, persistent_source
     from vla_edge_ros.engines.cuda.passes import Pass
 
     engine = load_case("one layer of Qwen2.5-Coder-1.5B")
@@ -221,7 +221,7 @@ def test_a_block_that_never_comes_is_reported_and_not_waited_for(load_case, rng)
     view = CacheView(np.array([3], np.int32), np.array([engine.sizes.frame_tokens], np.int32), 0)
     pixels = rng.integers(0, 256, (64, 128, 3), np.uint8)
     tokens, *_ = chunk_bits(engine, pixels, view)
-    file, names, macros = pass_sources(engine.sizes, "decode")[-1]
+    file, names, macros = persistent_source(engine.sizes)
     hasty = load_kernels([(file, names, {**macros, "MOST_POLLS": 20000})], engine.sizes.device, True)
     kernels = {**engine.kernels, "decode": {**engine.kernels["decode"], **hasty}}
     fewer = replace(engine.sizes.persistent, blocks=engine.sizes.persistent.blocks - 1)

@@ -152,19 +152,22 @@ def pass_sources(sizes: Sizes, name: str) -> list[tuple[str, tuple[str, ...], di
         (file, names, sizes.macros(variant, projections.get(file))) for file, names in _FILES[name].items()
     ]
     if name == "decode" and sizes.persistent is not None:
-        sources.append(("decode_layers.cu", ("decode_layers",), _persistent_macros(sizes)))
+        sources.append(persistent_source(sizes))
     return sources
 
 
-def _persistent_macros(sizes: Sizes) -> dict[str, str | int]:
+def persistent_source(sizes: Sizes) -> tuple[str, tuple[str, ...], dict[str, str | int]]:
+    """``(file, kernels, macros)`` of the persistent decode step, for sizes that have one."""
+    assert sizes.persistent is not None
     step = sizes.decode
     stages = {"QKV": step.qkv, "OUTPUT": step.output, "GATE_UP": step.gate_up, "DOWN": step.down}
-    return {
+    macros = {
         **sizes.macros(step),
         **sizes.persistent.macros(),
         **{f"{name}_STAGE_TILES": cut.stage_tiles for name, cut in stages.items()},
         "LAYERS": sizes.decoder.num_hidden_layers,
     }
+    return "decode_layers.cu", PERSISTENT, macros
 
 
 def loading_sources() -> list[tuple[str, tuple[str, ...], dict[str, str | int]]]:
