@@ -14,7 +14,7 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   let_successor_start();
   SkinnyGemm gemm(shared, weights, HIDDEN / TILE_ROWS, INTERMEDIATE / TILE_K, blockIdx.y, DOWN_PARTS);
   wait_for_predecessor();
-  const TokenOperand tokens = gemm.copy_operand(shared + GEMM_BYTES, activated, INTERMEDIATE);
+  const auto tokens = gemm.take_operand(shared + GEMM_BYTES, activated, INTERMEDIATE);
   float* part = partials + blockIdx.y * TOKENS * HIDDEN;
   gemm.multiply(tokens, [&](int row_tile, int row, int token, float low, float high) {
     float* at = part + token * HIDDEN + row_tile * TILE_ROWS + row;

@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   let_successor_start();
   SkinnyGemm gemm(shared, weights, (HEAD_ROWS + TILE_ROWS - 1) / TILE_ROWS, HIDDEN / TILE_K, 0, 1);
   wait_for_predecessor();
-  const TokenOperand tokens = gemm.copy_operand(shared + GEMM_BYTES, operand, HIDDEN);
+  const auto tokens = gemm.take_operand(shared + GEMM_BYTES, operand, HIDDEN);
   Candidate mine{negative_infinity(), NO_ROW};
   gemm.multiply(tokens, [&](int row_tile, int row, int token, float low, float high) {
     const int at = row_tile * TILE_ROWS + row;

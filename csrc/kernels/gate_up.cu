@@ -25,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
       normalise_residual((uint32*)(shared + GEMM_BYTES), residual, gain, residual_out);
 #else
   wait_for_predecessor();
-  const TokenOperand tokens = gemm.copy_operand(shared + GEMM_BYTES, operand, HIDDEN);
+  const auto tokens = gemm.take_operand(shared + GEMM_BYTES, operand, HIDDEN);
 #endif
   gemm.multiply(tokens, [&](int row_tile, int row, int token, float gate, float up) {
     store_activated(activated, row_tile * 8 + row, token, gate, up);

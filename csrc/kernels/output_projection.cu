@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   merge_splits(row, attended, maximum_and_sum, splits_in_use(state, false), gemm.first_k(), gemm.k_count());
   const TokenOperand tokens{row, gemm.k_count() / 2};
 #else
-  const TokenOperand tokens = gemm.copy_operand(row, operand, ATTENDED);
+  const auto tokens = gemm.take_operand(row, operand, ATTENDED);
 #endif
   float* part = partials + blockIdx.y * TOKENS * HIDDEN;
   gemm.multiply(tokens, [&](int row_tile, int row, int token, float low, float high) {

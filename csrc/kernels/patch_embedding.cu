@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   let_successor_start();
   SkinnyGemm gemm(shared, weights, HIDDEN / TILE_ROWS, PATCH_VALUES / TILE_K, 0, 1);
   wait_for_predecessor();
-  const TokenOperand patches = gemm.copy_operand(shared + GEMM_BYTES, operand, PATCH_VALUES);
+  const auto patches = gemm.take_operand(shared + GEMM_BYTES, operand, PATCH_VALUES);
   gemm.multiply(patches, [&](int row_tile, int row, int token, float low, float high) {
     float* at = tokens + token * HIDDEN + row_tile * TILE_ROWS + row;
     at[0] = low / 255.0f;

@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
       normalise_residual((uint32*)(shared + GEMM_BYTES), residual, gain, residual_out);
 #else
   wait_for_predecessor();
-  const TokenOperand tokens = gemm.copy_operand(shared + GEMM_BYTES, operand, HIDDEN);
+  const auto tokens = gemm.take_operand(shared + GEMM_BYTES, operand, HIDDEN);
 #endif
   const QkvRows rows{queries, keys, values, rotary, 0, state};
   gemm.multiply(tokens, [&](int row_tile, int row, int token, float low, float high) {

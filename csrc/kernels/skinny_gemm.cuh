@@ -23,7 +23,7 @@ constexpr int ROW_PAD = TOKENS == 1 ? 16 : 20;  // floats a token: 20 spreads a 
 // BATCH_TILES: row tiles whose sums are kept before the warps meet, chosen by projection.py.
 constexpr int SUM_FLOATS = BATCH_TILES * GEMM_WARPS * TOKENS * ROW_PAD;
 
-// Dynamic shared memory, in this order: [weight rings][sums][token operand].
+// Dynamic shared memory, in this order: [weight rings][sums][token operand, where it is kept there].
 constexpr int RING_BYTES = GEMM_WARPS * WeightStream::BYTES;
 constexpr int GEMM_BYTES = RING_BYTES + SUM_FLOATS * 4;
 
@@ -44,6 +44,24 @@ struct TokenOperand {
       b0 = pair.x;
       b1 = pair.y;
     }
+  }
+
+  // From sixteen `first` on.
+  __device__ __forceinline__ TokenOperand from(int first) const {
+    return {data + first * (TOKENS == 1 ? TILE_K / 2 : COLUMN_TILES * WARP * 2), rest_offset};
+  }
+};
+
+// Of several tokens: what one warp multiplies with every row tile, its slice of k, in its registers. So nothing
+// of the operand is read twice, and shared memory has room for the weights' rings.
+// OPERAND_STEPS: sixteens of the longest slice, chosen by projection.py; 0 where the operand is elsewhere.
+struct TokenRegisters {
+  uint2 pair[OPERAND_STEPS > 0 ? OPERAND_STEPS : 1][COLUMN_TILES];
+
+  // `step` must be known to the compiler.
+  __device__ __forceinline__ void load(int step, int tile, int lane, uint32& b0, uint32& b1) const {
+    b0 = pair[step][tile].x;
+    b1 = pair[step][tile].y;
   }
 };
 
@@ -66,35 +84,49 @@ class SkinnyGemm {
   __device__ __forceinline__ int first_k() const { return part_first_ * WEIGHT_TILE_K; }
   __device__ __forceinline__ int k_count() const { return part_count_ * WEIGHT_TILE_K; }
 
-  // Copy this part of the operand into shared memory, where it fits; a chip with little of it reads through
-  // its L2 instead. Each warp copies what it will multiply, and waits for no other.
-  // `k`: that of the whole operand.
-  __device__ __forceinline__ TokenOperand copy_operand(void* shared_operand, const void* operand,
-                                                       int k) const {
-    constexpr int STEP_VECS = TOKENS == 1 ? TILE_K * 2 / 16 : COLUMN_TILES * COLUMN_TILE_BYTES / 16;
-    constexpr int VECS_A_TILE = TILE_STEPS * STEP_VECS;
-    const Vec4* from = (const Vec4*)operand + part_first_ * VECS_A_TILE;
-    if (!OPERAND_IN_SHARED) return {(const uint32*)from, 0};
-    Vec4* to = (Vec4*)shared_operand;
-    const int first = (slice_.first - part_first_) * VECS_A_TILE, count = slice_.count * VECS_A_TILE;
-    for (int i = first + threadIdx.x % WARP; i < first + count; i += WARP) {
-      copy16_async(to + i, from + i);
-      if (TOKENS == 1) copy16_async(to + part_count_ * VECS_A_TILE + i, from + k / 8 + i);
+  // What this warp multiplies, from all `k` of the operand: in its registers; or, where they are too few, in
+  // shared memory, where each warp copies its own slice and waits for no other; or, on a chip with little of
+  // that, through the L2.
+  __device__ __forceinline__ auto take_operand(void* shared_operand, const void* operand, int k) const {
+    const int lane = threadIdx.x % WARP;
+    if constexpr (OPERAND_STEPS > 0) {
+      const uint2* from = (const uint2*)operand + slice_.first * TILE_STEPS * COLUMN_TILES * WARP + lane;
+      TokenRegisters mine;
+#pragma unroll
+      for (int step = 0; step < OPERAND_STEPS; ++step) {
+#pragma unroll
+        for (int t = 0; t < COLUMN_TILES; ++t)
+          mine.pair[step][t] = step < slice_.count * TILE_STEPS
+                                   ? __ldcg(from + (step * COLUMN_TILES + t) * WARP)
+                                   : uint2{0, 0};
+      }
+      return mine;
+    } else {
+      constexpr int STEP_VECS = TOKENS == 1 ? TILE_K * 2 / 16 : COLUMN_TILES * COLUMN_TILE_BYTES / 16;
+      constexpr int VECS_A_TILE = TILE_STEPS * STEP_VECS;
+      const Vec4* from = (const Vec4*)operand + part_first_ * VECS_A_TILE;
+      if (!OPERAND_IN_SHARED) return TokenOperand{(const uint32*)from, 0};
+      Vec4* to = (Vec4*)shared_operand;
+      const int first = (slice_.first - part_first_) * VECS_A_TILE, count = slice_.count * VECS_A_TILE;
+      for (int i = first + lane; i < first + count; i += WARP) {
+        copy16_async(to + i, from + i);
+        if (TOKENS == 1) copy16_async(to + part_count_ * VECS_A_TILE + i, from + k / 8 + i);
+      }
+      copy_async_commit();
+      copy_async_wait<0>();
+      __syncwarp();
+      return TokenOperand{(const uint32*)shared_operand, part_count_ * WEIGHT_TILE_K / 2};
     }
-    copy_async_commit();
-    copy_async_wait<0>();
-    __syncwarp();
-    return {(const uint32*)shared_operand, part_count_ * WEIGHT_TILE_K / 2};
   }
 
   // Multiply; `store(row_tile, row, token, low, high)` gets the sums of rows `row` (0..7) and `row` + 8 of
   // a row tile. `tokens` starts at this part's first k. Every thread of the block must call this.
-  template <class Store>
-  __device__ __forceinline__ void multiply(TokenOperand tokens, Store store) {
+  template <class Tokens, class Store>
+  __device__ __forceinline__ void multiply(const Tokens& tokens, Store store) {
     for (int first = blockIdx.x; first < row_tiles_; first += BATCH_TILES * gridDim.x) {
       const int left = (row_tiles_ - first + gridDim.x - 1) / gridDim.x;
       const int batch = min(BATCH_TILES, left);
-      for (int i = 0; i < batch; ++i) multiply_tile(tokens, i);
+      for (int i = 0; i < batch; ++i) multiply_tile(slice_of(tokens), i);
       __syncthreads();
       for (int item = threadIdx.x; item < batch * TOKENS * 8; item += GEMM_THREADS) {
         const int row = item % 8, token = (item / 8) % TOKENS, i = item / (8 * TOKENS);
@@ -117,13 +149,21 @@ class SkinnyGemm {
     return {part_first_ + begin, end - begin};
   }
 
-  __device__ __forceinline__ void multiply_tile(TokenOperand tokens, int batch_index) {
+  __device__ __forceinline__ TokenOperand slice_of(const TokenOperand& tokens) const {
+    return tokens.from((slice_.first - part_first_) * TILE_STEPS);
+  }
+  __device__ __forceinline__ const TokenRegisters& slice_of(const TokenRegisters& tokens) const {
+    return tokens;
+  }
+
+  template <class Tokens>
+  __device__ __forceinline__ void multiply_tile(const Tokens& tokens, int batch_index) {
     const int lane = threadIdx.x % WARP;
     // Two chains of sums, for even and odd steps: one would wait for each product's latency. A tile of int4
     // is a chain of its own, which begins at zero and joins one of the two by way of its scale.
     Accumulator sum[2][COLUMN_TILES] = {};
     RowScales row_scales{};
-    for (int done = 0; done < slice_.count; done += STAGE_TILES) {
+    auto multiply_next = [&](int done) {
       const Vec4* tiles = stream_.wait();
       if constexpr (WEIGHT_BITS == 8) row_scales = stream_.row_scales();
       // Without a question before each tile their chains overlap.
@@ -132,6 +172,15 @@ class SkinnyGemm {
       else
         multiply_stage(sum, tiles, slice_.count - done, tokens, done);
       stream_.advance();
+    };
+    if constexpr (OPERAND_STEPS > 0) {
+      // Registers have no index at run time: the longest slice is written out.
+      constexpr int TIMES = (OPERAND_STEPS / TILE_STEPS + STAGE_TILES - 1) / STAGE_TILES;
+#pragma unroll
+      for (int i = 0; i < TIMES; ++i)
+        if (i * STAGE_TILES < slice_.count) multiply_next(i * STAGE_TILES);
+    } else {
+      for (int done = 0; done < slice_.count; done += STAGE_TILES) multiply_next(done);
     }
 #pragma unroll
     for (int t = 0; t < COLUMN_TILES; ++t) {
@@ -165,12 +214,13 @@ class SkinnyGemm {
   }
 
   // The first `count` tiles of a stage, which begins `done` tiles into the slice.
+  template <class Tokens>
   __device__ __forceinline__ void multiply_stage(Accumulator (&sum)[2][COLUMN_TILES], const Vec4* tiles,
-                                                 int count, const TokenOperand& tokens, int done) const {
+                                                 int count, const Tokens& tokens, int done) const {
 #pragma unroll
     for (int i = 0; i < STAGE_TILES; ++i) {
-      if (i >= count) break;
-      const int k_step = (slice_.first - part_first_ + done + i) * TILE_STEPS;
+      if (i >= count || (OPERAND_STEPS > 0 && done + i >= OPERAND_STEPS / TILE_STEPS)) break;
+      const int k_step = (done + i) * TILE_STEPS;
       if constexpr (WEIGHT_BITS == 4) {
         Accumulator group[COLUMN_TILES] = {};
 #pragma unroll
@@ -187,9 +237,10 @@ class SkinnyGemm {
     }
   }
 
-  // Step `step` of one weight tile, whose first one meets sixteen `k_step` of the tokens.
+  // Step `step` of one weight tile, whose first one meets sixteen `k_step` of the slice.
+  template <class Tokens>
   __device__ __forceinline__ static void multiply_step(Accumulator (&sum)[COLUMN_TILES], const Vec4& tile,
-                                                       int step, const TokenOperand& tokens, int k_step) {
+                                                       int step, const Tokens& tokens, int k_step) {
     const Vec4 a = weights_as_bf16(tile, step);
     const Vec4 half = FRAME_TILES > 0 ? weights_as_half(tile, step) : a;
 #pragma unroll

@@ -36,11 +36,12 @@ def write_state(
     page_slots: int,
     frame: LiveRows = NO_ROWS,
     action: LiveRows = NO_ROWS,
+    step: int = 0,
 ) -> None:
     """Fill ``state`` ``[1]`` for a pass over the live rows of ``frame``, of ``action``, or of both.
 
     They are written to the last page, or to the last two, the frame's first. ``fills`` counts them. A page's
-    base rank is the sum of the fills before it.
+    base rank is the sum of the fills before it. ``step``: action tokens that are settled before single steps.
     """
     pages, fills = np.asarray(pages, np.int32), np.asarray(fills, np.int32)
     capacity = state["page"].shape[-1]
@@ -60,7 +61,7 @@ def write_state(
             f"expected the last pages filled to slots {ends} by this pass, got {fills[-len(ends) :].tolist()}"
         )
     count = len(pages)
-    state["pages"], state["step"] = count, 0
+    state["pages"], state["step"] = count, step
     state["frame"], state["action"] = tuple(frame), tuple(action)
     state["page"][0, :count] = pages
     state["fill"][0, :count] = fills

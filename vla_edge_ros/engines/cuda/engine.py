@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
 
 import cupy
 import numpy as np
@@ -22,7 +21,7 @@ from vla_edge_ros.engines.cuda.buffers import scratch_needs
 from vla_edge_ros.engines.cuda.chunk_state import LiveRows, state_dtype, write_state
 from vla_edge_ros.engines.cuda.decode_steps import DecodeSteps
 from vla_edge_ros.engines.cuda.device import current_device
-from vla_edge_ros.engines.cuda.drafts import accept, rest_of
+from vla_edge_ros.engines.cuda.drafts import DraftedTokens
 from vla_edge_ros.engines.cuda.graphs import TimedGraph, copy_to_device
 from vla_edge_ros.engines.cuda.kernels import load_kernels, loading_sources, pass_sources
 from vla_edge_ros.engines.cuda.memory import MB, DeviceMemory, PeakSampler, pinned_array
@@ -148,9 +147,9 @@ class CudaEngine:
         graphs = [self._embed, self._prefill]
         if sizes.draft_tokens:
             ids = (memory["draft_ids"], self._draft_ids)
-            self._drafted = TimedGraph(stream, drafted, state_of("drafted"), ids)
-            self._verify = TimedGraph(stream, verify, state_of("verify"), ids)
-            graphs += [self._drafted, self._verify]
+            self._drafted_graph = TimedGraph(stream, drafted, state_of("drafted"), ids)
+            self._verify_graph = TimedGraph(stream, verify, state_of("verify"), ids)
+            graphs += [self._drafted_graph, self._verify_graph]
         for graph in graphs:
             graph.run()
         self.steps.choose(self._config.engine.decode_step, self._states["decode"])
@@ -180,10 +179,12 @@ class CudaEngine:
     def _embed_ids(self, ids: NDArray) -> None:
         self._token_ids[: len(ids)] = ids
         copy_to_device(self.stream.ptr, self.buffers["token_ids"], self._token_ids)
+        self._launch_embed(self.buffers["tokens_in"], self.buffers["token_ids"], len(ids))
+
+    def _launch_embed(self, target: int, ids: int, count: int) -> None:
         self.kernels["prefill"]["embed_tokens"].launch(
-            self.stream.ptr, (len(ids), 1, 1), NORM_THREADS, 0,
-            self.buffers["tokens_in"], self.buffers["token_ids"], self.buffers["embedding"],
-        )  # fmt: skip
+            self.stream.ptr, (count, 1, 1), NORM_THREADS, 0, target, ids, self.buffers["embedding"]
+        )
 
     def embed_frame(self, pixels: NDArray[np.uint8]) -> Vision:
         self._require_loaded()
@@ -204,23 +205,26 @@ class CudaEngine:
         tokens = self.sizes.frame_tokens
         if int(view.fills[-1]) != tokens:
             raise EngineError(f"expected a frame page of {tokens} vision tokens, got {int(view.fills[-1])}")
-        self._draft = self._usable(draft)
-        frame, slots = LiveRows(tokens), self.sizes.page_slots
-        if self._draft:
-            rows = LiveRows(len(self._draft))
+        guesses, frame, slots = self._usable(draft), LiveRows(tokens), self.sizes.page_slots
+        self._first_step, prefill_ms = None, 0.0
+        if guesses:
+            rows = LiveRows(len(guesses))
             pages, fills = [*view.pages, view.action_page], [*view.fills, rows.count]
             write_state(self._states["drafted"], pages, fills, slots, frame, rows)
-            self._draft_ids[: rows.count] = self._draft
-            prefill_ms = self._drafted.run()
-        else:
+            self._draft_ids[: rows.count] = guesses
+            prefill_ms = self._drafted_graph.run()
+            if self._status[0]:
+                guesses = []  # the frame's own may be finite: once more without
+        if not guesses:
             write_state(self._states["prefill"], view.pages, view.fills, slots, frame)
             self._prefill.start()
             try:
-                self._prepare_steps(view)  # while the device works
+                self._prepare_steps(view, 1)  # while the device works
             finally:
-                prefill_ms = self._prefill.finish()
-        self._require_finite("the prefill")
-        self._tokens = accept([], self._tokens_out, self._draft)
+                prefill_ms += self._prefill.finish()
+            self._require_finite("the prefill")
+        self._action = DraftedTokens(guesses)
+        self._action.settle(self._tokens_out.tolist(), guesses)
         self._view = view
         return prefill_ms
 
@@ -233,32 +237,43 @@ class CudaEngine:
         if not 0 < count <= self.sizes.page_slots + 1:
             raise EngineError(f"expected 1 to {self.sizes.page_slots + 1} action tokens, got {count}")
         self._view = None  # the steps overwrite what the prefill left for them
-        tokens, step_ms = self._tokens[:count], []
-        next_step = partial(self._verify_drafts, view, tokens, count)
-        if not self._draft:
-            next_step = partial(self._plain_step, tokens, count)
+        step_ms: list[float] = []
         try:
-            while len(tokens) < count:
+            while (settled := len(self._action.tokens)) < count:
                 if should_stop(tuple(step_ms)):
-                    return Decoded(tuple(tokens), tuple(step_ms), stopped=True)
-                step_ms.append(next_step())
+                    return Decoded(tuple(self._action.tokens), tuple(step_ms), stopped=True)
+                guesses = self._action.guesses(count)
+                step_ms.append(self._verify(view, guesses) if guesses else self._plain_step(view, count))
         finally:
-            if len(tokens) < count:
+            if settled < count:
                 self.steps.stop()
-        return Decoded(tuple(tokens), tuple(step_ms), stopped=False)
+        return Decoded(tuple(self._action.tokens[:count]), tuple(step_ms), stopped=False)
 
-    def _prepare_steps(self, view: CacheView) -> None:
-        pages, fills = np.append(view.pages, view.action_page), np.append(view.fills, 1)
-        write_state(self._states["decode"], pages, fills, self.sizes.page_slots, action=LiveRows(1))
+    def _prepare_steps(self, view: CacheView, settled: int) -> None:
+        """For plain steps from the last of ``settled`` tokens on; the steps of a chunk follow each other."""
+        self._first_step = settled
+        pages, fills = np.append(view.pages, view.action_page), np.append(view.fills, settled)
+        rows, at = LiveRows(1, settled - 1), settled - 1
+        write_state(self._states["decode"], pages, fills, self.sizes.page_slots, action=rows, step=at)
         copy_to_device(self.stream.ptr, self.buffers["decode_state"], self._states["decode"])
 
-    def _plain_step(self, tokens: list[int], count: int) -> float:
-        """Appends one token."""
-        at = len(tokens)
-        step_ms = self.steps.run(at - 1, count - 1)
+    def _plain_step(self, view: CacheView, count: int) -> float:
+        """Settles one token."""
+        at = len(self._action.tokens)
+        if self._first_step is None:  # guesses were settled before
+            self._prepare_steps(view, at)
+            self._embed_last_token()
+        step_ms = self.steps.run(at - self._first_step, count - self._first_step)
         self._require_finite(f"decode step {at}", at)
-        tokens.append(int(self._tokens_out[at]))
+        self._action.settle([int(self._tokens_out[at])], ())
         return step_ms
+
+    def _embed_last_token(self) -> None:
+        """As the next step's input; a prefill without guesses has left it there."""
+        ids = self.buffers["draft_ids"]
+        self._draft_ids[0] = self._action.tokens[-1]
+        copy_to_device(self.stream.ptr, ids, self._draft_ids)
+        self._launch_embed(self.buffers["next_token"], ids, 1)
 
     def _usable(self, draft: Sequence[int]) -> list[int]:
         """What of ``draft`` a pass has room for; the last guess predicts one token more."""
@@ -271,17 +286,23 @@ class CudaEngine:
                 )
         return ids
 
-    def _verify_drafts(self, view: CacheView, tokens: list[int], count: int) -> float:
-        """One pass over the last token and the drafts behind it; appends what it settles to ``tokens``."""
-        first = len(tokens) - 1  # the last token's slot: the drafts behind it were wrong, and are overwritten
-        rest = rest_of(self._draft, len(tokens), count)
-        rows = LiveRows(1 + len(rest), first)
-        pages, fills = [*view.pages, view.action_page], [*view.fills, first + rows.count]
+    def _verify(self, view: CacheView, guesses: Sequence[int]) -> float:
+        """One pass over the last sure token and ``guesses`` behind it; settles what it can.
+
+        Nothing where a guess, which may be any token, leaves what is not finite: a row's weight for those
+        behind it is zero, and zero times NaN is NaN. A plain step then tells whose fault it was.
+        """
+        tokens = self._action.tokens
+        # The last token's slot: the drafts behind it were wrong, and are overwritten.
+        rows = LiveRows(1 + len(guesses), len(tokens) - 1)
+        pages, fills = [*view.pages, view.action_page], [*view.fills, rows.first + rows.count]
         write_state(self._states["verify"], pages, fills, self.sizes.page_slots, action=rows)
-        self._draft_ids[: rows.count] = [tokens[-1], *rest]
-        step_ms = self._verify.run()
-        self._require_finite(f"the pass over drafts from token {len(tokens)}")
-        tokens[:] = accept(tokens, self._tokens_out, rest)
+        self._draft_ids[: rows.count] = [tokens[-1], *guesses]
+        step_ms = self._verify_graph.run()
+        if self._status[0]:
+            self._action.give_up_guessing()
+        else:
+            self._action.settle(self._tokens_out.tolist(), guesses)
         return step_ms
 
     def memory(self) -> MemoryReport:
@@ -294,7 +315,7 @@ class CudaEngine:
         self._loaded, self._view = False, None
         self._taken.close()
         del self._embed, self._prefill, self.steps, self.passes, self.kernels
-        self._drafted = self._verify = None
+        self._drafted_graph = self._verify_graph = None
 
     def _require_finite(self, what: str, token: int = 0) -> None:
         if self._status[token]:

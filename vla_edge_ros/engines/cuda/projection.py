@@ -27,6 +27,8 @@ MOST_STAGES = 6
 # Row tiles a block sums before its warps meet: one token is cheap to keep, many are not.
 MOST_BATCH_TILES_ONE_TOKEN, MOST_BATCH_TILES = 16, 1
 COST_OF_TOKENS_THROUGH_L2 = 1.5
+# Of the 255 that a thread has: beside them are two sums a column tile, the weights in hand, and addresses.
+MOST_OPERAND_REGISTERS = 144
 # A part of k more must make the busiest block's share this much smaller: the next norm reads one more row.
 WORTH_A_PART = 0.97
 # Integers cost instructions: in a decode step 8 warps an SM wait for their own latency. 16 in two blocks take
@@ -36,7 +38,10 @@ INTEGER_STEP_BLOCKS = 2
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """``blocks`` along the rows times ``parts`` along k; a warp keeps ``stages`` copies in flight."""
+    """``blocks`` along the rows times ``parts`` along k; a warp keeps ``stages`` copies in flight.
+
+    ``operand_steps``: sixteens of a warp's longest slice of k where it has the tokens in registers, else 0.
+    """
 
     weights: WeightFormat
     blocks: int
@@ -44,6 +49,7 @@ class Projection:
     stages: int
     stage_tiles: int
     batch_tiles: int
+    operand_steps: int
     operand_in_shared: bool
     shared_bytes: int
 
@@ -85,7 +91,7 @@ def plan_projections(
                 cuts.append(cut)
         if len(cuts) < len(variants):
             continue
-        through_l2 = sum(not cut.operand_in_shared for cut in cuts)
+        through_l2 = sum(not (cut.operand_in_shared or cut.operand_steps) for cut in cuts)
         tiles = tiles_a_block * float(ceil(k_tiles / parts))
         work = tiles * (len(cuts) + through_l2 * (COST_OF_TOKENS_THROUGH_L2 - 1))
         if not best or work < least * WORTH_A_PART:
@@ -116,14 +122,21 @@ def _cut(
     most_stages = min(in_ring, tiles_a_block * ceil(slice_tiles / stage_tiles))
     most_batch = min(tiles_a_block, MOST_BATCH_TILES_ONE_TOKEN if rows.single else MOST_BATCH_TILES)
     planned = partial(Projection, weights, blocks, parts)
-    operand = ceil(k_tiles / parts) * weights.tile_k // TILE_K * rows.operand_bytes
-    for in_shared in (True,) if rows.single else (True, False):
+    steps = weights.tile_k // TILE_K
+    in_shared = ceil(k_tiles / parts) * steps * rows.operand_bytes
+    # Where the tokens are, with the bytes of shared memory and the steps in registers that takes.
+    places = [(in_shared, 0)]
+    if not rows.single:
+        places.append((0, 0))
+        if slice_tiles * steps * rows.column_tiles * 2 <= MOST_OPERAND_REGISTERS:
+            places.insert(0, (0, slice_tiles * steps))
+    for operand, operand_steps in places:
         for limit in limits:
             for batch in range(most_batch, 0, -1):
                 for stages in range(most_stages, min(most_stages, 2) - 1, -1):
-                    need = _gemm_shared(rows, stages * stage_bytes, batch) + (operand if in_shared else 0)
+                    need = _gemm_shared(rows, stages * stage_bytes, batch) + operand
                     if need <= limit:
-                        return planned(stages, stage_tiles, batch, in_shared, need)
+                        return planned(stages, stage_tiles, batch, operand_steps, operand > 0, need)
     return None
 
 
