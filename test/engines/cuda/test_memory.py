@@ -8,8 +8,9 @@ import pytest
 pytest.importorskip("cupy")
 
 from vla_edge_ros.config import EngineConfig, VlaConfig
+from vla_edge_ros.engines.cuda import memory as module
 from vla_edge_ros.engines.cuda.buffers import scratch_needs
-from vla_edge_ros.engines.cuda.memory import MB, DeviceMemory, memory_table
+from vla_edge_ros.engines.cuda.memory import MB, DeviceMemory, PeakSampler, memory_table
 from vla_edge_ros.engines.cuda.packed_weights import PIECE_BYTES, weight_needs
 from vla_edge_ros.engines.cuda.sizes import Device, plan
 from vla_edge_ros.errors import EngineError
@@ -62,3 +63,32 @@ def test_integers_take_their_bits_and_their_scales(weights, bits, needs):
 def test_over_the_ceiling_no_device_is_asked_and_the_error_is_the_table(needs):
     with pytest.raises(EngineError, match=r"(?s)vram_ceiling_mb is 3000.*gate_up.*piece \(loading\).*total"):
         DeviceMemory(needs, 3000 * MB, {"piece": PIECE_BYTES})
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    """A stand-in that answers with the last entry."""
+    answers = [0]
+    monkeypatch.setattr(module.cupy.cuda.runtime, "getDevice", lambda: 0)
+    monkeypatch.setattr(module.cupy.cuda.runtime, "setDevice", lambda device: None)
+    monkeypatch.setattr(module, "used_bytes", lambda: answers[-1])
+    monkeypatch.setattr(module, "SAMPLE_PERIOD_S", 0.001)
+    return answers
+
+
+def test_a_peak_between_two_questions_is_sampled(driver, wait_until):
+    sampler = PeakSampler()
+    driver.append(7)
+    wait_until(lambda: sampler._peak_bytes == 7)
+    driver.append(3)
+    sampler.close()
+    assert sampler.peak_bytes() == 7
+
+
+def test_a_closed_sampler_has_no_thread_and_still_takes_a_reading_when_asked(driver):
+    sampler = PeakSampler()
+    sampler.close()
+    sampler.close()
+    assert not sampler._thread.is_alive()
+    driver.append(9)
+    assert sampler.peak_bytes() == 9

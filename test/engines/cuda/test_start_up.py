@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A start-up that fails half-way keeps nothing; checked without a device, on stand-ins for what it takes."""
+"""A start-up that fails half-way keeps nothing, one that succeeds leaves nothing that asks the driver.
+
+Checked without a device, on stand-ins for what it takes.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +49,21 @@ def test_what_was_taken_is_given_back_in_reverse(given_back, monkeypatch, stage)
     engine = module.CudaEngine(VlaConfig())
     with pytest.raises(WeightsError, match="missing"):
         engine.load()
-    assert given_back == ["stream", "sampler", "buffers"]
+    assert given_back == ["sampler", "stream", "buffers"]
     with pytest.raises(EngineError, match="expected load"):
         engine.memory()
     engine.close()
     assert len(given_back) == 3
+
+
+def test_a_loaded_engine_no_longer_samples_its_memory(given_back, monkeypatch):
+    during = []
+    for name in ("_load_weights", "_take_host_memory", "_capture"):
+        monkeypatch.setattr(module.CudaEngine, name, lambda self: during.append(list(given_back)))
+    engine = module.CudaEngine(VlaConfig())
+    engine.load()
+    assert during == [[], [], []] and given_back == ["sampler"]
+    engine._embed = engine._prefill = engine.steps = engine.passes = None  # what the capture would have made
+    engine.close()
+    engine.close()
+    assert given_back == ["sampler", "stream", "buffers"]

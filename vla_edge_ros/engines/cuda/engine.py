@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import cupy
 import numpy as np
@@ -67,13 +67,12 @@ class CudaEngine:
             ceiling = self._config.engine.vram_ceiling_mb * MB
             self.buffers = DeviceMemory(needs, ceiling, {"piece": PIECE_BYTES})
             taken.callback(self.buffers.close)
-            self._sampler = PeakSampler()
-            taken.callback(self._sampler.close)
             self.stream = cupy.cuda.Stream(non_blocking=True)
             taken.callback(self.stream.synchronize)
-            self._load_weights()
-            self._take_host_memory()
-            self._capture()
+            with closing(PeakSampler()) as self._sampler:  # a running engine never asks the driver
+                self._load_weights()
+                self._take_host_memory()
+                self._capture()
             self._taken = taken.pop_all()
         self._view: CacheView | None = None
         self._embedded = False
@@ -306,8 +305,9 @@ class CudaEngine:
         return step_ms
 
     def memory(self) -> MemoryReport:
+        """``peak_bytes`` asks the driver once: for start-up and for the end, not for a cycle."""
         self._require_loaded()
-        return MemoryReport(dict(self.buffers.parts), self._sampler.peak_bytes)
+        return MemoryReport(dict(self.buffers.parts), self._sampler.peak_bytes())
 
     def close(self) -> None:
         if not self._loaded:

@@ -82,9 +82,13 @@ class DeviceMemory:
 
 
 class PeakSampler:
-    """The most device memory in use, read from the driver every 100 ms: from outside the pool.
+    """The most device memory in use while an engine loads, read from the driver every 100 ms: from outside
+    the pool.
 
     The driver counts every process and the CUDA context, so on a shared device the figure is an upper bound.
+    Closed once the engine is loaded: the question takes a lock of the driver, and CuPy keeps the GIL while it
+    waits for the answer. Asked ten times a second beside a loop with a period of 16 ms, it sooner or later
+    holds up a cycle, and there is nothing to find: nothing is allocated any more.
     """
 
     def __init__(self) -> None:
@@ -94,16 +98,17 @@ class PeakSampler:
         self._thread = threading.Thread(target=self._run, name="vram-sampler", daemon=True)
         self._thread.start()
 
-    @property
     def peak_bytes(self) -> int:
-        return self._peak_bytes  # written by the sampler only; an int is read whole
+        """The peak up to now: of what was sampled, and one more reading, in the calling thread."""
+        return max(self._peak_bytes, used_bytes())
 
     def _run(self) -> None:
         cupy.cuda.runtime.setDevice(self._device)
         while not self._stop.wait(SAMPLE_PERIOD_S):
-            self._peak_bytes = max(self._peak_bytes, used_bytes())
+            self._peak_bytes = max(self._peak_bytes, used_bytes())  # written by this thread only
 
     def close(self) -> None:
+        """End the sampling; ``peak_bytes`` can still be asked. Safe to call twice."""
         self._stop.set()
         self._thread.join()
 
