@@ -25,6 +25,7 @@ def test_counts_by_outcome_source_and_reason():
     assert seen.cycles == 5 and seen.outcomes[Outcome.ACTED] == 2
     assert seen.refusals == {Reason.OVER_BUDGET: 1}
     assert seen.late_messages == 1  # a cycle that published nothing is not a late message
+    assert seen.latest_message_ms == 0.5
     assert seen.deadline_misses == 1 and seen.window_deadline_misses == 1
     assert seen.longest_repeat == 2 and seen.skipped_cycles == 3
     assert (seen.window_repeats, seen.window_zeros) == (1, 1)

@@ -46,6 +46,7 @@ class MetricsSnapshot:
     sensor_to_action_ms: Quantiles  # camera stamp to published, fresh actions
     longest_memory_gap_ms: float  # by camera stamps: how long nothing was kept while the camera went on
     late_messages: int  # messages whose publish ended after the deadline
+    latest_message_ms: float  # how long after the deadline the latest of these was out; 0 without one
     dropped_results: int  # finished chunks that the watchdog had answered for
     skipped_cycles: int  # grid points the reasoning thread slept through; the watchdog answered for them
     unanswered_cycles: int  # no message: the whole process slept through them
@@ -84,6 +85,7 @@ class RunMetrics:
             self._kept_stamp_ns: int | None = None
             self._longest_gap_ns = 0
             self._late_messages = 0
+            self._latest_message_ms = 0.0
             self._dropped_results = 0
             self._skipped = 0
             self._unanswered = 0
@@ -109,6 +111,7 @@ class RunMetrics:
                 self._sensor_to_action.append(sensor_to_action_ms)
             if record.source is not ActionSource.NONE and published_ms > self._deadline_ms:
                 self._late_messages += 1
+                self._latest_message_ms = max(self._latest_message_ms, published_ms - self._deadline_ms)
             if record.source is ActionSource.REPEAT:
                 self._longest_repeat = max(self._longest_repeat, record.repeat_streak)
             self._skipped += record.skipped_cycles
@@ -145,6 +148,7 @@ class RunMetrics:
                 "sources": dict(self._sources),
                 "refusals": dict(self._refusals),
                 "late_messages": self._late_messages,
+                "latest_message_ms": self._latest_message_ms,
                 "dropped_results": self._dropped_results,
                 "skipped_cycles": self._skipped,
                 "unanswered_cycles": self._unanswered,
