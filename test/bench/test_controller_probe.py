@@ -20,7 +20,7 @@ def record(cycle: int, *, stamp_ns: int | None = None, source=ActionSource.FRESH
     )
 
 
-def findings(records, lost_actions=()):
+def probe_of(records, lost_actions=()):
     from vla_edge_ros.bench.controller_probe import ControllerProbe
     from vla_edge_ros.ros.messages import to_status, to_trajectory
 
@@ -29,7 +29,11 @@ def findings(records, lost_actions=()):
         if item.action is not None and index not in lost_actions:
             probe.on_action(to_trajectory(item.action, ActionConfig()))
         probe.on_status(to_status(item, "vla_reasoner", 0))
-    return probe.findings()
+    return probe
+
+
+def findings(records, lost_actions=()):
+    return probe_of(records, lost_actions).findings()
 
 
 STOP = record(-1, stamp_ns=10_000, source=ActionSource.ZERO, values=[0, 0, 0, 0, 0, 0, 0, 0.5])
@@ -66,3 +70,11 @@ def test_a_stamp_that_goes_back_is_found():
 
 def test_motion_in_the_last_message_is_found():
     assert not findings([record(1), record(2)]).last_is_zero_motion
+
+
+def test_a_run_goes_from_the_first_action_to_the_zero_motion_at_its_end():
+    waiting = record(1, source=ActionSource.NONE)
+    assert not probe_of([waiting]).has_begun
+    running = probe_of([waiting, record(2)])
+    assert running.has_begun and not running.has_ended
+    assert probe_of([waiting, record(2), STOP]).has_ended

@@ -2,7 +2,8 @@
 """A controller's view of a run, from a process of its own: what arrived, when, and what did not.
 
 ``python -m vla_edge_ros.bench.controller_probe --json PATH`` subscribes to ``/vla/action`` and
-``/vla/status`` until SIGTERM, then writes its findings.
+``/vla/status`` until SIGTERM, then writes its findings. From the first action to the last it also watches
+for stalls: those that this process shares with the node's are the machine's.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from rclpy.signals import SignalHandlerOptions
 from trajectory_msgs.msg import JointTrajectory
 
 from vla_edge_ros.bench.report import quantiles
+from vla_edge_ros.bench.stall_watch import StallWatch
 
 RELIABLE = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
+END_OF_RUN = -1  # the cycle of the zero motion that ends a run; it answers none
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,14 @@ class ControllerProbe:
         self._sources: list[str] = []
         self._last: list[float] = []
 
+    @property
+    def has_begun(self) -> bool:
+        return bool(self._arrivals_ns)
+
+    @property
+    def has_ended(self) -> bool:
+        return bool(self._cycles) and self._cycles[-1] == END_OF_RUN
+
     def on_action(self, message: JointTrajectory) -> None:
         stamp_ns = message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
         self._arrivals_ns.append(time.monotonic_ns())
@@ -75,8 +86,7 @@ class ControllerProbe:
 
     def findings(self) -> Findings:
         first = next((i for i, source in enumerate(self._sources) if source != "none"), len(self._sources))
-        # -1 is the zero motion at the end of a run, which answers no cycle.
-        cycles = [cycle for cycle in self._cycles[first:] if cycle >= 0]
+        cycles = [cycle for cycle in self._cycles[first:] if cycle != END_OF_RUN]
         seen = set(cycles)
         expected = range(min(seen), max(seen) + 1) if seen else range(0)
         gaps = quantiles(np.diff(self._arrivals_ns) / 1e6)
@@ -111,9 +121,17 @@ def main() -> None:
     node.create_subscription(DiagnosticArray, "status", probe.on_status, RELIABLE)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
+    while not stop.is_set() and not probe.has_begun:
+        executor.spin_once(timeout_sec=0.1)
+    stalls = StallWatch()
+    stalls.start()
     while not stop.is_set():
         executor.spin_once(timeout_sec=0.1)
-    Path(options.json).write_text(json.dumps(asdict(probe.findings()), indent=2) + "\n")
+        if probe.has_ended:
+            stalls.stop()
+    stalls.stop()
+    findings = {**asdict(probe.findings()), "stalls": stalls.as_json()}
+    Path(options.json).write_text(json.dumps(findings, indent=2) + "\n")
     node.destroy_node()
     rclpy.try_shutdown()
 
