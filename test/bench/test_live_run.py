@@ -46,6 +46,12 @@ def assert_every_cycle_answered(row: dict) -> None:
     assert seen["last_is_zero_motion"]
     used = row["frames_written"] - row["frames_overwritten"]
     assert row["fresh"] <= used <= row["frames_published"]
+    walls_ms = [call["wall_ms"] for call in row["slowest_calls"]]
+    assert len(walls_ms) == 5 and walls_ms == sorted(walls_ms, reverse=True)
+    for process in ("stalls_node", "stalls_machine"):
+        assert row[process]["count"] >= 0 and row[process]["max_ms"] >= 0
+    assert row["gpu_mb_start"] >= 0 and row["gpu_mb_end"] >= 0
+    assert (row["late_messages"] > 0) == (row["latest_message_ms_after_deadline"] > 0)
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -65,6 +71,9 @@ def test_every_period_is_answered_in_trouble_of_every_kind(tmp_path):
     assert any(name.startswith("stall_500_ms: late") for name in fallbacks)
     assert any(name.startswith("embedding_not_finite: engine_error") for name in fallbacks)
     assert list(row["errors"]) == ["frame N: its embedding is not finite; expected finite numbers"]
+    stalled = [call for call in row["slowest_calls"] if call["call"] == "prefill" and call["wall_ms"] >= 500]
+    assert stalled and stalled[0]["device_ms"] >= 500
+    assert row["incidents"] and all(incident["at_s"] > 0 for incident in row["incidents"])
 
 
 def test_watch_counts_from_the_first_action_and_names_the_trouble():
@@ -78,6 +87,17 @@ def test_watch_counts_from_the_first_action_and_names_the_trouble():
     assert watch.cycles == 2 and watch.latencies_ms.tolist() == [3.0]
     assert watch.fallbacks == {"camera_stopped: stale_frame -> zero": 1}
     assert watch.errors == {"frame N is bad": 1}
+
+
+def test_watch_keeps_the_first_late_cycles_only():
+    from vla_edge_ros.bench.live_run import MAX_INCIDENTS, Watch
+
+    watch = Watch(Timetable((), lambda: 0.5))
+    watch(CycleRecord(1, Outcome.ACTED, source=ActionSource.FRESH))
+    for cycle in range(2, 2 * MAX_INCIDENTS):
+        watch(CycleRecord(cycle, Outcome.LATE, source=ActionSource.REPEAT, latency_ms=16.0))
+    assert [late.cycle for late in watch.late] == list(range(2, 2 + MAX_INCIDENTS))
+    assert watch.late[0].latency_ms == 16.0 and watch.late[0].answered_ns > 0
 
 
 def test_a_node_that_does_not_start_ends_the_run_with_its_reason():

@@ -5,7 +5,9 @@
 
 Camera and reasoning node run here, a controller's probe in a process of its own. Every cycle is recorded;
 at the end each fallback is put to the trouble that held when it happened, the memory's growth is measured,
-and the frames are counted from the camera to their use. Needs an hour or a minute, but no GPU.
+and the frames are counted from the camera to their use. Each late cycle (``incidents``) is put to what stood
+still at that time, in the node's process and in the probe's, and to the engine's slow calls. Needs an hour or
+a minute, but no GPU.
 """
 
 from __future__ import annotations
@@ -31,8 +33,11 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import String
 
+from vla_edge_ros.bench.incidents import LateCycle, call_row, explain
 from vla_edge_ros.bench.process_memory import gpu_used_mb, resident_mb
 from vla_edge_ros.bench.report import machine, print_table, quantiles, write_json
+from vla_edge_ros.bench.stall_watch import StallWatch, from_json, totals
+from vla_edge_ros.bench.timed_engine import SlowestCalls, TimedEngine
 from vla_edge_ros.bench.trouble import SCENARIOS, Timetable, TroubledEngine
 from vla_edge_ros.engines.load import load_engine
 from vla_edge_ros.errors import VlaEdgeError
@@ -42,6 +47,9 @@ from vla_edge_ros.types import ActionSource, CycleRecord, Outcome
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 MAX_INCIDENTS = 50
+SHOWN_CALLS = 5
+OWN_TABLES = ("passes", "fallbacks", "errors", "controller", "stalls_node", "stalls_machine")
+ROWS = ("slowest_calls", "incidents")
 SETTLE_S = 2.0  # discovery, and messages on their way at the end
 
 
@@ -58,7 +66,7 @@ class Watch:
         self.passes: Counter[int] = Counter()  # of fresh actions, the prefill included
         self.fallbacks: Counter[str] = Counter()  # "trouble that held: outcome -> source"
         self.errors: Counter[str] = Counter()
-        self.incidents: list[str] = []  # the first of the cycles that came too late, with their time
+        self.late: list[LateCycle] = []  # the first; explained after the run, not in the thread that answers
 
     def __call__(self, record: CycleRecord) -> None:
         if record.outcome is Outcome.STOPPED or (not self.cycles and record.source is not ActionSource.FRESH):
@@ -71,8 +79,8 @@ class Watch:
         else:
             trouble = self._timetable.kind_at(self._timetable.progress())
             self.fallbacks[f"{trouble}: {record.outcome.value} -> {record.source.value}"] += 1
-            if record.outcome is Outcome.LATE and len(self.incidents) < MAX_INCIDENTS:
-                self.incidents.append(f"{100 * self._timetable.progress():.2f} % cycle {record.cycle}")
+            if record.outcome is Outcome.LATE and len(self.late) < MAX_INCIDENTS:
+                self.late.append(LateCycle(record.cycle, time.monotonic_ns(), record.latency_ms))
         if record.error:
             self.errors[re.sub(r"[0-9]+", "N", record.error)] += 1
 
@@ -120,14 +128,14 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         return (time.monotonic() - start_s) / seconds
 
     timetable = Timetable(SCENARIOS[options.scenario], progress)
-    watch = Watch(timetable)
+    watch, stalls, calls = Watch(timetable), StallWatch(), SlowestCalls()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     executor = SingleThreadedExecutor()
     arguments = ["--ros-args", "--params-file", options.config]
     for parameter in options.parameter:
         arguments += ["-p", parameter]
     node = ReasoningNode(
-        make_engine=lambda config: TroubledEngine(load_engine(config), timetable),
+        make_engine=lambda config: TimedEngine(TroubledEngine(load_engine(config), timetable), calls),
         observers=[watch],
         namespace="vla",
         cli_args=arguments,
@@ -150,21 +158,39 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         spinner = threading.Thread(target=_spin, args=(executor, spinning), name="executor")
         spinner.start()
         time.sleep(SETTLE_S)
+        # Before the first frame and after the last cycle: the question may stand in a cycle's way.
+        gpu_mb = [gpu_used_mb()]
+        calls.forget()  # the warm-up's
         start_s = time.monotonic()
+        stalls.start()
         memory = _follow_timetable(timetable, cameras, instruction, options)
         cameras.stop()
         time.sleep(SETTLE_S)
+        stalls.stop()
         spinning.set()
         spinner.join()
         frames = asdict(node.frames)
         metrics = node.metrics
+        node.trigger_deactivate()  # the last message; the engine keeps its memory until the node stops
+        gpu_mb.append(gpu_used_mb())
         node.stop()
         time.sleep(SETTLE_S)
         probe.terminate()
         probe.wait(30)
         outside = json.loads(findings.read_text())
     rclpy.try_shutdown()
-    return _findings(options, watch, cameras.published, frames, metrics, memory, outside)
+    machine_stalls = outside.pop("stalls")
+    beside = from_json(machine_stalls["stalls"])
+    slowest = calls.slowest_first()
+    return {
+        **_findings(options, watch, cameras.published, frames, metrics, memory, outside),
+        "gpu_mb_start": gpu_mb[0],
+        "gpu_mb_end": gpu_mb[1],
+        "stalls_node": totals(stalls.count, stalls.stalls),
+        "stalls_machine": totals(machine_stalls["count"], beside),
+        "slowest_calls": [call_row(call) for call in slowest[:SHOWN_CALLS]],
+        "incidents": explain(watch.late, round(start_s * 1e9), stalls.stalls, beside, slowest),
+    }
 
 
 def _spin(executor: SingleThreadedExecutor, stop: threading.Event) -> None:
@@ -172,8 +198,8 @@ def _spin(executor: SingleThreadedExecutor, stop: threading.Event) -> None:
         executor.spin_once(timeout_sec=0.1)
 
 
-def _follow_timetable(timetable, cameras, instruction, options) -> list[tuple[float, float, float]]:
-    """Until the run's end; ``(seconds, resident MB, GPU MB)`` a second."""
+def _follow_timetable(timetable, cameras, instruction, options) -> list[tuple[float, float]]:
+    """Until the run's end; ``(seconds, resident MB)`` a second."""
     memory, start_s, number = [], time.monotonic(), 0
     while timetable.progress() < 1:
         if timetable.holds("camera_stopped"):
@@ -183,13 +209,13 @@ def _follow_timetable(timetable, cameras, instruction, options) -> list[tuple[fl
         if timetable.holds("instruction_every_second"):
             number += 1
             instruction.publish(String(data=f"pick up object {number}"))
-        memory.append((time.monotonic() - start_s, resident_mb(), gpu_used_mb()))
+        memory.append((time.monotonic() - start_s, resident_mb()))
         time.sleep(1.0)
     return memory
 
 
 def _findings(options, watch, published, frames, metrics, memory, outside) -> dict[str, Any]:
-    times_s, resident, gpu = np.array(memory).T
+    times_s, resident = np.array(memory).T
     settled = times_s > min(60.0, times_s[-1] / 4)
     slope = np.polyfit(times_s[settled] / 3600, resident[settled], 1)[0]
     latency = quantiles(watch.latencies_ms)
@@ -203,6 +229,7 @@ def _findings(options, watch, published, frames, metrics, memory, outside) -> di
         "cycles": watch.cycles,
         "fresh": len(watch.latencies_ms),
         "late_messages": metrics.late_messages,
+        "latest_message_ms_after_deadline": metrics.latest_message_ms,
         "unanswered_cycles": metrics.unanswered_cycles,
         "refused": metrics.outcomes.get(Outcome.REFUSED, 0),
         "longest_repeat": metrics.longest_repeat,
@@ -216,10 +243,8 @@ def _findings(options, watch, published, frames, metrics, memory, outside) -> di
         "resident_mb_settled": float(resident[settled][0]),
         "resident_mb_end": float(resident[-1]),
         "resident_mb_an_hour": float(slope),
-        "gpu_mb_peak": float(gpu.max()),
         "passes": {str(count): watch.passes[count] for count in sorted(watch.passes)},
         "fallbacks": dict(sorted(watch.fallbacks.items())),
-        "incidents": watch.incidents,
         "errors": dict(sorted(watch.errors.items())),
         "controller": outside,
     }
@@ -242,9 +267,14 @@ def main() -> None:
     except VlaEdgeError as error:
         sys.exit(f"live_run: {error}")
     print(machine())
-    print_table([{"what": key, "value": value} for key, value in row.items() if not isinstance(value, dict)])
-    for name in ("passes", "fallbacks", "errors", "controller"):
+    print_table(
+        [{"what": key, "value": value} for key, value in row.items() if key not in (*OWN_TABLES, *ROWS)]
+    )
+    for name in OWN_TABLES:
         print_table([{name: key, "value": value} for key, value in row[name].items()])
+    for name in ROWS:
+        print(f"{name}:")
+        print_table(row[name])
     if options.json:
         write_json(options.json, "python -m vla_edge_ros.bench.live_run " + " ".join(sys.argv[1:]), [row])
 
