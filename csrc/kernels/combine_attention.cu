@@ -17,9 +17,9 @@ extern "C" __global__ void __launch_bounds__(COMBINE_WARPS* WARP)
   const int lane = threadIdx.x % WARP;
   const int index = blockIdx.x * COMBINE_WARPS + threadIdx.x / WARP;
   const int row = index % QUERY_ROWS, kv_head = index / QUERY_ROWS;
+  const int splits = splits_in_use(state, row < FRAME_ROWS);  // not what the predecessor writes
   wait_for_predecessor();
   if (kv_head >= KV_HEADS) return;
-  const int splits = splits_in_use(state, row < FRAME_ROWS);
   const int token = row / GROUP, head = kv_head * GROUP + row % GROUP;
   float2 more[HEAD_DIM / 64][SPLITS];  // loaded beside the factors: one round trip to L2
 #pragma unroll

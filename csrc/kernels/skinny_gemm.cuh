@@ -21,11 +21,13 @@
 constexpr int GEMM_BLOCKS = TOKENS == 1 ? 4 : 1;
 constexpr int ROW_PAD = TOKENS == 1 ? 16 : 20;  // floats a token: 20 spreads a warp's writes over all banks
 // BATCH_TILES: row tiles whose sums are kept before the warps meet, chosen by projection.py.
+// SUM_SETS: with two sets of sums, where there is room, a warp begins the next row tile while others still add
+// up the last one's, and the warps meet once a row tile instead of twice.
 constexpr int SUM_FLOATS = BATCH_TILES * GEMM_WARPS * TOKENS * ROW_PAD;
 
 // Dynamic shared memory, in this order: [weight rings][sums][token operand, where it is kept there].
 constexpr int RING_BYTES = GEMM_WARPS * WeightStream::BYTES;
-constexpr int GEMM_BYTES = RING_BYTES + SUM_FLOATS * 4;
+constexpr int GEMM_BYTES = RING_BYTES + SUM_SETS * SUM_FLOATS * 4;
 
 // What is multiplied. One token: a vector of bfloat16 pairs, and `rest_offset` pairs on that of the rests;
 // the other six columns repeat the two, which costs nothing and is not looked at. Several: in the order of
@@ -34,15 +36,14 @@ struct TokenOperand {
   const uint32* data;
   int rest_offset;
 
-  __device__ __forceinline__ void load(int k_tile, int tile, int lane, uint32& b0, uint32& b1) const {
-    if (TOKENS == 1) {
+  // The registers of column tiles `tile` and, of two abreast, of the one beside it.
+  __device__ __forceinline__ void load(uint2 (&pairs)[TILES_ABREAST], int k_tile, int tile) const {
+    const int lane = threadIdx.x % WARP;
+    if constexpr (TOKENS == 1) {
       const uint32* column = data + lane / 4 % 2 * rest_offset + k_tile * (TILE_K / 2) + lane % 4;
-      b0 = column[0];
-      b1 = column[4];
+      pairs[0] = {column[0], column[4]};
     } else {
-      const uint2 pair = *(const uint2*)(data + ((k_tile * COLUMN_TILES + tile) * WARP + lane) * 2);
-      b0 = pair.x;
-      b1 = pair.y;
+      load_pairs(pairs, (const uint2*)data + tile_offset(k_tile, tile) + lane * TILES_ABREAST);
     }
   }
 
@@ -50,18 +51,32 @@ struct TokenOperand {
   __device__ __forceinline__ TokenOperand from(int first) const {
     return {data + first * (TOKENS == 1 ? TILE_K / 2 : COLUMN_TILES * WARP * 2), rest_offset};
   }
+
+  __device__ __forceinline__ static int tile_offset(int k_tile, int tile) {
+    return (k_tile * COLUMN_TILES + tile) * WARP;
+  }
+
+  __device__ __forceinline__ static void load_pairs(uint2 (&pairs)[TILES_ABREAST], const uint2* from) {
+    if constexpr (TILES_ABREAST == 2) {
+      const uint4 both = *(const uint4*)from;
+      pairs[0] = {both.x, both.y};
+      pairs[1] = {both.z, both.w};
+    } else {
+      pairs[0] = *from;
+    }
+  }
 };
 
 // Of several tokens: what one warp multiplies with every row tile, its slice of k, in its registers. So nothing
 // of the operand is read twice, and shared memory has room for the weights' rings.
 // OPERAND_STEPS: sixteens of the longest slice, chosen by projection.py; 0 where the operand is elsewhere.
 struct TokenRegisters {
-  uint2 pair[OPERAND_STEPS > 0 ? OPERAND_STEPS : 1][COLUMN_TILES];
+  uint2 kept[OPERAND_STEPS > 0 ? OPERAND_STEPS : 1][COLUMN_TILES / TILES_ABREAST][TILES_ABREAST];
 
-  // `step` must be known to the compiler.
-  __device__ __forceinline__ void load(int step, int tile, int lane, uint32& b0, uint32& b1) const {
-    b0 = pair[step][tile].x;
-    b1 = pair[step][tile].y;
+  // `k_tile` must be known to the compiler.
+  __device__ __forceinline__ void load(uint2 (&pairs)[TILES_ABREAST], int k_tile, int tile) const {
+#pragma unroll
+    for (int i = 0; i < TILES_ABREAST; ++i) pairs[i] = kept[k_tile][tile / TILES_ABREAST][i];
   }
 };
 
@@ -90,15 +105,15 @@ class SkinnyGemm {
   __device__ __forceinline__ auto take_operand(void* shared_operand, const void* operand, int k) const {
     const int lane = threadIdx.x % WARP;
     if constexpr (OPERAND_STEPS > 0) {
-      const uint2* from = (const uint2*)operand + slice_.first * TILE_STEPS * COLUMN_TILES * WARP + lane;
-      TokenRegisters mine;
+      const uint2* from = (const uint2*)operand + TokenOperand::tile_offset(slice_.first * TILE_STEPS, 0);
+      TokenRegisters mine{};
 #pragma unroll
       for (int step = 0; step < OPERAND_STEPS; ++step) {
+        if (step >= slice_.count * TILE_STEPS) continue;
 #pragma unroll
-        for (int t = 0; t < COLUMN_TILES; ++t)
-          mine.pair[step][t] = step < slice_.count * TILE_STEPS
-                                   ? __ldcg(from + (step * COLUMN_TILES + t) * WARP)
-                                   : uint2{0, 0};
+        for (int t = 0; t < COLUMN_TILES; t += TILES_ABREAST)
+          TokenOperand::load_pairs(mine.kept[step][t / TILES_ABREAST],
+                                   from + TokenOperand::tile_offset(step, t) + lane * TILES_ABREAST);
       }
       return mine;
     } else {
@@ -123,14 +138,16 @@ class SkinnyGemm {
   // a row tile. `tokens` starts at this part's first k. Every thread of the block must call this.
   template <class Tokens, class Store>
   __device__ __forceinline__ void multiply(const Tokens& tokens, Store store) {
+    float* sums = sums_;
     for (int first = blockIdx.x; first < row_tiles_; first += BATCH_TILES * gridDim.x) {
       const int left = (row_tiles_ - first + gridDim.x - 1) / gridDim.x;
       const int batch = min(BATCH_TILES, left);
-      for (int i = 0; i < batch; ++i) multiply_tile(slice_of(tokens), i);
+      for (int i = 0; i < batch; ++i)
+        multiply_tile(slice_of(tokens), sums + (i * GEMM_WARPS + warp_) * TOKENS * ROW_PAD);
       __syncthreads();
       for (int item = threadIdx.x; item < batch * TOKENS * 8; item += GEMM_THREADS) {
         const int row = item % 8, token = (item / 8) % TOKENS, i = item / (8 * TOKENS);
-        const float* at = sums_ + (i * GEMM_WARPS * TOKENS + token) * ROW_PAD + row;
+        const float* at = sums + (i * GEMM_WARPS * TOKENS + token) * ROW_PAD + row;
         float low = 0.0f, high = 0.0f;
 #pragma unroll
         for (int warp = 0; warp < GEMM_WARPS; ++warp) {
@@ -139,7 +156,10 @@ class SkinnyGemm {
         }
         store(first + i * (int)gridDim.x, row, token, low, high);
       }
-      __syncthreads();
+      if (SUM_SETS == 1)
+        __syncthreads();
+      else  // whoever writes this set again has met all others after they had read it
+        sums = sums == sums_ ? sums_ + SUM_FLOATS : sums_;
     }
   }
 
@@ -156,8 +176,9 @@ class SkinnyGemm {
     return tokens;
   }
 
+  // `sums`: this warp's, [TOKENS][ROW_PAD].
   template <class Tokens>
-  __device__ __forceinline__ void multiply_tile(const Tokens& tokens, int batch_index) {
+  __device__ __forceinline__ void multiply_tile(const Tokens& tokens, float* sums) {
     const int lane = threadIdx.x % WARP;
     // Two chains of sums, for even and odd steps: one would wait for each product's latency. A tile of int4
     // is a chain of its own, which begins at zero and joins one of the two by way of its scale.
@@ -192,7 +213,7 @@ class SkinnyGemm {
           sum[0][t].v[j] = __fmul_rn(sum[0][t].v[j], j < 2 ? row_scales.low : row_scales.high);
       }
     }
-    float* at = sums_ + (batch_index * GEMM_WARPS + warp_) * TOKENS * ROW_PAD + lane / 4;
+    float* at = sums + lane / 4;
     if (TOKENS == 1) {
       if (lane % 4 == 0) {  // columns 0 and 1: the token and its rest
         at[0] = sum[0][0].v[0] + sum[0][0].v[1];
@@ -244,13 +265,16 @@ class SkinnyGemm {
     const Vec4 a = weights_as_bf16(tile, step);
     const Vec4 half = FRAME_TILES > 0 ? weights_as_half(tile, step) : a;
 #pragma unroll
-    for (int t = 0; t < COLUMN_TILES; ++t) {
-      uint32 b0, b1;
-      tokens.load(k_step + step, t, threadIdx.x % WARP, b0, b1);
-      if (t < FRAME_TILES)
-        mma_half(sum[t], half, b0, b1);
-      else
-        mma(sum[t], a, b0, b1);
+    for (int first = 0; first < COLUMN_TILES; first += TILES_ABREAST) {
+      uint2 pairs[TILES_ABREAST];
+      tokens.load(pairs, k_step + step, first);
+#pragma unroll
+      for (int i = 0; i < TILES_ABREAST; ++i) {
+        if (first + i < FRAME_TILES)
+          mma_half(sum[first + i], half, pairs[i].x, pairs[i].y);
+        else
+          mma(sum[first + i], a, pairs[i].x, pairs[i].y);
+      }
     }
   }
 

@@ -28,15 +28,21 @@ constexpr int COLUMN_TILE_BYTES = TILE_TOKENS * TILE_K * 2;
 // values.
 __device__ __forceinline__ float activated_scale(int token) { return token < FRAME_TOKENS ? 1.0f / 64 : 1.0f; }
 
-// Offset, in elements, of (token, k) in a token operand: [k tile][column tile][lane][register 0, 1][pair].
-// The rest of an action token's rounding is REST_OFFSET elements on.
-constexpr int REST_OFFSET = TILE_TOKENS * TILE_K;
+// Column tiles that lie side by side: of two a lane takes its registers in one piece of 16 bytes.
+constexpr int TILES_ABREAST = COLUMN_TILES % 2 == 0 ? 2 : 1;
+
+// Offset, in elements, of (token, k) in a token operand:
+// [k tile][column tile / TILES_ABREAST][lane][column tile % TILES_ABREAST][register 0, 1][pair].
+// The rest of an action token's rounding, in the next column tile, is REST_OFFSET elements on.
+constexpr int LANE_ELEMENTS = 4;
+constexpr int REST_OFFSET = TILES_ABREAST == 2 ? LANE_ELEMENTS : TILE_TOKENS * TILE_K;
 
 __device__ __forceinline__ int operand_offset(int token, int k) {
   const int action = token - FRAME_TOKENS;
   const int tile = action < 0 ? token / TILE_TOKENS : FRAME_TILES + 2 * (action / TILE_TOKENS);
-  return column_offset(token % TILE_TOKENS, k % TILE_K) +
-         (k / TILE_K * COLUMN_TILES + tile) * TILE_TOKENS * TILE_K;
+  const int in_tile = column_offset(token % TILE_TOKENS, k % TILE_K), abreast = tile % TILES_ABREAST;
+  return (k / TILE_K * COLUMN_TILES + tile - abreast) * TILE_TOKENS * TILE_K +
+         (in_tile / LANE_ELEMENTS * TILES_ABREAST + abreast) * LANE_ELEMENTS + in_tile % LANE_ELEMENTS;
 }
 
 // Write k and k + 1 of a token, k even.

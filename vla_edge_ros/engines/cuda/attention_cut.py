@@ -14,6 +14,9 @@ from vla_edge_ros.model.decoder_config import DecoderConfig
 
 MAX_SPLITS = 32  # one lane of a warp a split
 MOST_ROW_WARPS, MOST_KEY_WARPS = 3, 4  # 12 warps: what the registers of an SM hold
+# That a block of an action takes where a frame's blocks stand beside it: those have two or three pages a key
+# warp, one split of an action has one.
+SPLITS_IN_TURN = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,8 @@ class Attention:
     row_groups: int
     frame_splits: int
     action_splits: int
-    splits: int  # blocks along the pages: of the rows that have more
+    splits: int  # along the pages: of the rows that have more
+    split_blocks: int  # blocks along the pages
     page_buffers: int
     shared_bytes: int
 
@@ -44,7 +48,23 @@ def plan_attentions(
         for rows in variants
     ):
         key_warps //= 2
-    return [_cut(rows, key_warps, decoder, device, pages, slots) for rows in variants]
+    splits = min(MAX_SPLITS, ceil(pages / key_warps))
+    # A frame's tokens get the same bits in each variant too, so where one has an action behind the frame, its
+    # blocks leave room for that in all of them: a second wave of blocks would cost half as much again.
+    beside = max(_action_blocks(rows, splits, decoder) if rows.frame else 0 for rows in variants)
+    multiprocessors = device.multiprocessors
+    room = multiprocessors - beside if multiprocessors >= 2 * beside else multiprocessors
+    return [_cut(rows, key_warps, splits, room, decoder, device, pages, slots) for rows in variants]
+
+
+def _row_groups(rows: TokenRows, tokens: int, decoder: DecoderConfig) -> int:
+    return ceil(tokens * decoder.group_size / (TILE_ROWS * _row_warps(rows, decoder)))
+
+
+def _action_blocks(rows: TokenRows, splits: int, decoder: DecoderConfig) -> int:
+    """Of a pass with a frame."""
+    groups = _row_groups(rows, rows.action, decoder)
+    return decoder.num_key_value_heads * groups * ceil(splits / SPLITS_IN_TURN)
 
 
 def _row_warps(rows: TokenRows, decoder: DecoderConfig) -> int:
@@ -52,19 +72,28 @@ def _row_warps(rows: TokenRows, decoder: DecoderConfig) -> int:
 
 
 def _cut(
-    rows: TokenRows, key_warps: int, decoder: DecoderConfig, device: Device, pages: int, slots: int
+    rows: TokenRows,
+    key_warps: int,
+    most_splits: int,
+    room: int,
+    decoder: DecoderConfig,
+    device: Device,
+    pages: int,
+    slots: int,
 ) -> Attention:
+    """``room``: multiprocessors that a frame's blocks share."""
     row_warps = _row_warps(rows, decoder)
-    frame_groups, action_groups = (
-        ceil(tokens * decoder.group_size / (TILE_ROWS * row_warps)) for tokens in (rows.frame, rows.action)
-    )
-    most = min(MAX_SPLITS, ceil(pages / key_warps))
+    frame_groups = _row_groups(rows, rows.frame, decoder)
+    action_groups = _row_groups(rows, rows.action, decoder)
     # An action's few rows: fewer pages a block leave room for the next kernels' rings (docs/engine-log.md).
-    action_splits = most
+    action_splits = most_splits
     frame_blocks = decoder.num_key_value_heads * max(frame_groups, 1)
-    frame_splits = min(most, max(1, device.multiprocessors // frame_blocks))
+    frame_splits = min(most_splits, max(1, room // frame_blocks))
     kinds = ((rows.frame, frame_splits), (rows.action, action_splits))
     used = [splits for tokens, splits in kinds if tokens > 0]
+    split_blocks = max(used)
+    if rows.frame and rows.action:
+        split_blocks = max(frame_splits, ceil(action_splits / SPLITS_IN_TURN))
 
     def shared(buffers: int) -> int:
         return attention_shared(rows, key_warps, row_warps, buffers, slots, decoder)
@@ -78,6 +107,7 @@ def _cut(
         frame_splits,
         action_splits,
         max(used),
+        split_blocks,
         buffers,
         shared(buffers),
     )
@@ -91,6 +121,6 @@ def attention_shared(
     turns = min(rows.tokens, (row_warps * TILE_ROWS - 1) // decoder.group_size + 2)
     pages = buffers * key_warps * 2 * slots * head_dim * 2
     queries = row_warps * TILE_ROWS * (head_dim + 8) * 4
-    angles = buffers * key_warps * turns * (head_dim // 2 + 2) * 8
+    angles = (buffers * key_warps + (rows.frame > 0)) * turns * (head_dim // 2 + 2) * 8
     merge = key_warps * row_warps * (TILE_ROWS * 8 + min(query_rows, TILE_ROWS) * (head_dim + 8) * 4)
     return max(pages + queries + angles, merge)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from vla_edge_ros.engines.cuda.engine import CudaEngine
 
 Float = NDArray[np.float32]
-REST_OFFSET = 128  # elements, of token_rows.cuh
 
 
 def key_offsets(slots: int, head_dim: int) -> NDArray[np.int64]:
@@ -41,15 +40,17 @@ def value_offsets(slots: int, head_dim: int) -> NDArray[np.int64]:
     return ((slot // 16 * (head_dim // 16) + dim // 16) * 32 + lane) * 8 + reg * 2 + slot % 2
 
 
-def operand_offsets(rows: TokenRows, k: int) -> NDArray[np.int64]:
-    """``[token, k]`` -> element in a token operand of several tokens; an action token's rest is 128 on."""
+def operand_offsets(rows: TokenRows, k: int) -> tuple[NDArray[np.int64], int]:
+    """``[token, k]`` -> element in a token operand of several tokens, and how far on the rest is."""
     token, at = np.mgrid[: rows.tokens, :k]
     lane = token % TILE_TOKENS * 4 + at % 8 // 2
     column = token // TILE_TOKENS
     frame_tiles = rows.frame // TILE_TOKENS
     column = np.where(column < frame_tiles, column, 2 * column - frame_tiles)
-    tile = at // TILE_K * rows.column_tiles + column
-    return (tile * 32 + lane) * 4 + at % TILE_K // 8 * 2 + at % 2
+    abreast = 2 if rows.column_tiles % 2 == 0 else 1
+    pair = (at // TILE_K * rows.column_tiles + column) // abreast
+    piece = (pair * 32 + lane) * abreast + column % abreast
+    return piece * 4 + at % TILE_K // 8 * 2 + at % 2, 4 if abreast == 2 else 128
 
 
 def read_operand(engine: CudaEngine, buffer: str, rows: TokenRows, k: int) -> Float:
@@ -58,10 +59,10 @@ def read_operand(engine: CudaEngine, buffer: str, rows: TokenRows, k: int) -> Fl
         parts = engine.buffers.array(buffer, np.uint16, (2, k)).get()
         return bfloat16_to_float32(parts).sum(0, keepdims=True)
     bits = engine.buffers.array(buffer, np.uint16, (k * rows.operand_bytes // TILE_K // 2,)).get()
-    at = operand_offsets(rows, k)
+    at, to_rest = operand_offsets(rows, k)
     frame = bits[at[: rows.frame]].view(np.float16).astype(np.float32)
     action = at[rows.frame :]
-    split = bfloat16_to_float32(bits[action]) + bfloat16_to_float32(bits[action + REST_OFFSET])
+    split = bfloat16_to_float32(bits[action]) + bfloat16_to_float32(bits[action + to_rest])
     return np.concatenate([frame, split])
 
 
@@ -75,10 +76,10 @@ def write_operand(engine: CudaEngine, buffer: str, rows: TokenRows, values: Floa
         cupy.cuda.runtime.deviceSynchronize()  # the engine's stream does not wait for this one
         return
     packed = np.empty(k * rows.operand_bytes // TILE_K // 2, np.uint16)
-    at = operand_offsets(rows, k)
+    at, to_rest = operand_offsets(rows, k)
     packed[at[: rows.frame]] = frame.astype(np.float16).view(np.uint16)
     packed[at[rows.frame :]] = bits
-    packed[at[rows.frame :] + REST_OFFSET] = rest
+    packed[at[rows.frame :] + to_rest] = rest
     engine.buffers.array(buffer, np.uint16, packed.shape).set(packed)
     cupy.cuda.runtime.deviceSynchronize()
 

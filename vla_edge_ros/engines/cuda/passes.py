@@ -42,6 +42,9 @@ class Pass:
         self._head_kernels = kernels["verify" if self._drafts else "decode"]
         self._state = memory[f"{name}_state"]
         self._offsets = layer_offsets(sizes)
+        # Small blocks that start early would gather on the few multiprocessors that are free then, up to 16
+        # on one, and wait for each other's loads. So much shared memory, unused, keeps them apart.
+        self._spread_bytes = sizes.device.shared_bytes // 2
 
     def _own(self, buffer: str) -> int:
         return self._memory[f"{self._name}_{buffer}"]
@@ -111,7 +114,7 @@ class Pass:
     def _norm(self, stream: int, layer_norm: int, residual: Residual, residual_out: int) -> None:
         """Prefill only: a decode step normalises inside the projection."""
         self._kernels["residual_rms_norm"].launch(
-            stream, (self._variant.tokens, 1, 1), NORM_THREADS, 0,
+            stream, (self._variant.tokens, 1, 1), NORM_THREADS, self._spread_bytes,
             self._own("operand"), residual_out, residual, self._norm_weight(layer_norm),
         )  # fmt: skip
 
@@ -138,15 +141,16 @@ class Pass:
     def launch_attention(self, stream: int, layer: int) -> None:
         cut, decoder = self._variant.attention, self._sizes.decoder
         keys, values = self._keys_and_values(layer)
+        grid = (cut.split_blocks, decoder.num_key_value_heads, cut.row_groups)
         self._kernels["attention"].launch(
-            stream, (cut.splits, decoder.num_key_value_heads, cut.row_groups), cut.threads, cut.shared_bytes,
+            stream, grid, cut.threads, cut.shared_bytes,
             self._own("attended"), self._own("softmax"), self._own("queries"), keys, values,
             self._memory["rotary"], self._state,
         )  # fmt: skip
         if not self._single:
             rows = self._variant.tokens * decoder.num_attention_heads
             self._kernels["combine_attention"].launch(
-                stream, (ceil(rows / COMBINE_WARPS), 1, 1), COMBINE_WARPS * 32, 0,
+                stream, (ceil(rows / COMBINE_WARPS), 1, 1), COMBINE_WARPS * 32, self._spread_bytes,
                 self._own("operand"), self._own("attended"), self._own("softmax"), self._state,
             )  # fmt: skip
 

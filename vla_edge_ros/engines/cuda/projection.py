@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
+from typing import NamedTuple
 
 from vla_edge_ros.engines.cuda.token_rows import TokenRows
 from vla_edge_ros.engines.cuda.weight_format import BF16, TILE_BYTES, WARP, WeightFormat
@@ -29,6 +30,11 @@ MOST_BATCH_TILES_ONE_TOKEN, MOST_BATCH_TILES = 16, 1
 COST_OF_TOKENS_THROUGH_L2 = 1.5
 # Of the 255 that a thread has: beside them are two sums a column tile, the weights in hand, and addresses.
 MOST_OPERAND_REGISTERS = 144
+# With two column tiles the tokens are few, and a pass over guesses is 2 % faster with them in shared memory.
+LEAST_REGISTER_TILES = 4
+# A drafted prefill, six tiles, takes 1.85 ms with two sets of sums and 1.91 with one; a plain one, four tiles,
+# 1.54 and 1.50.
+LEAST_TILES_FOR_TWO_SETS = 5
 # A part of k more must make the busiest block's share this much smaller: the next norm reads one more row.
 WORTH_A_PART = 0.97
 # Integers cost instructions: in a decode step 8 warps an SM wait for their own latency. 16 in two blocks take
@@ -49,6 +55,7 @@ class Projection:
     stages: int
     stage_tiles: int
     batch_tiles: int
+    sum_sets: int
     operand_steps: int
     operand_in_shared: bool
     shared_bytes: int
@@ -123,24 +130,46 @@ def _cut(
     most_batch = min(tiles_a_block, MOST_BATCH_TILES_ONE_TOKEN if rows.single else MOST_BATCH_TILES)
     planned = partial(Projection, weights, blocks, parts)
     steps = weights.tile_k // TILE_K
-    in_shared = ceil(k_tiles / parts) * steps * rows.operand_bytes
-    # Where the tokens are, with the bytes of shared memory and the steps in registers that takes.
-    places = [(in_shared, 0)]
-    if not rows.single:
-        places.append((0, 0))
-        if slice_tiles * steps * rows.column_tiles * 2 <= MOST_OPERAND_REGISTERS:
-            places.insert(0, (0, slice_tiles * steps))
-    for operand, operand_steps in places:
+    for place in _places(rows, tiles_a_block, slice_tiles * steps, ceil(k_tiles / parts) * steps):
         for limit in limits:
             for batch in range(most_batch, 0, -1):
-                for stages in range(most_stages, min(most_stages, 2) - 1, -1):
-                    need = _gemm_shared(rows, stages * stage_bytes, batch) + operand
+                for sets, stages in _rings(rows, tiles_a_block, most_stages):
+                    need = _gemm_shared(rows, stages * stage_bytes, sets * batch) + place.shared_bytes
                     if need <= limit:
-                        return planned(stages, stage_tiles, batch, operand_steps, operand > 0, need)
+                        return planned(
+                            stages, stage_tiles, batch, sets, place.steps, place.shared_bytes > 0, need
+                        )
     return None
 
 
-def _gemm_shared(rows: TokenRows, ring_bytes: int, batch_tiles: int) -> int:
-    """Rings and the warps' sums: ``GEMM_BYTES`` of skinny_gemm.cuh."""
+class _Place(NamedTuple):
+    """Of the tokens: in shared memory, in registers (sixteens of k a warp), or, with neither, in the L2."""
+
+    shared_bytes: int = 0
+    steps: int = 0
+
+
+def _places(rows: TokenRows, tiles_a_block: int, slice_steps: int, part_steps: int) -> list[_Place]:
+    """The best one first."""
+    shared, through_l2 = _Place(shared_bytes=part_steps * rows.operand_bytes), _Place()
+    if rows.single:
+        return [shared]
+    if tiles_a_block == 1:  # each token is used once
+        return [through_l2]
+    registers = slice_steps * rows.column_tiles * 2
+    if rows.column_tiles >= LEAST_REGISTER_TILES and registers <= MOST_OPERAND_REGISTERS:
+        return [_Place(steps=slice_steps), shared, through_l2]
+    return [shared, through_l2]
+
+
+def _rings(rows: TokenRows, tiles_a_block: int, most_stages: int) -> list[tuple[int, int]]:
+    """Sets of sums and stages a ring, the best first."""
+    one_set = [(1, stages) for stages in range(most_stages, min(most_stages, 2) - 1, -1)]
+    many_sums = rows.column_tiles >= LEAST_TILES_FOR_TWO_SETS and tiles_a_block > 1
+    return [(2, most_stages), *one_set] if many_sums else one_set
+
+
+def _gemm_shared(rows: TokenRows, ring_bytes: int, kept_tiles: int) -> int:
+    """Rings and the warps' sums of ``kept_tiles`` row tiles: ``GEMM_BYTES`` of skinny_gemm.cuh."""
     row_pad = 16 if rows.single else 20
-    return GEMM_WARPS * ring_bytes + batch_tiles * GEMM_WARPS * rows.tokens * row_pad * 4
+    return GEMM_WARPS * ring_bytes + kept_tiles * GEMM_WARPS * rows.tokens * row_pad * 4

@@ -108,6 +108,7 @@ class Sizes:
             "STAGES": cut.stages,
             "STAGE_TILES": cut.stage_tiles,
             "BATCH_TILES": cut.batch_tiles,
+            "SUM_SETS": cut.sum_sets,
             "OPERAND_STEPS": cut.operand_steps,
             "OPERAND_IN_SHARED": int(cut.operand_in_shared),
             "KEY_WARPS": variant.attention.key_warps,
