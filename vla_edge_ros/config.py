@@ -108,7 +108,7 @@ class EngineConfig:
         choices=("auto", "kernels", "persistent"),
     )
     draft: str = param(
-        "none",
+        "last_action",
         "last_action: cuda checks the last action's tokens at once: fewer passes, the same tokens",
         choices=("none", "last_action"),
     )

@@ -33,12 +33,13 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 
     attention(float* partial, float2* maximum_and_sum, const float* queries, const uint16* keys,
               const uint16* values, const float2* rotary, const ChunkState* state) {
   extern __shared__ __align__(128) char shared[];
-  // [buffer][key warp][keys, values][PAGE_VECS], the block's queries, [buffer][key warp][TURNS] angles, of a
-  // frame's queries [TURNS] too; after the last page the merge takes their place.
+  // [buffer][key warp][keys, values][PAGE_VECS], the block's queries, and angles: for an action
+  // [buffer][key warp][TURNS], for a frame [buffer][key warp][1] and those of its queries, [TURNS]. After the
+  // last page the merge takes their place.
   Vec4* page_data = (Vec4*)shared;
   float* query_tiles = (float*)(shared + PAGE_BUFFERS * KEY_WARPS * 2 * PAGE_VECS * 16);
   float2* angles = (float2*)(query_tiles + ROW_WARPS * 16 * QUERY_STRIDE);
-  float2* query_angles = angles + PAGE_BUFFERS * KEY_WARPS * TURNS * TURN_STRIDE;
+  float2* query_angles = angles + PAGE_BUFFERS * KEY_WARPS * TURN_STRIDE;
   float2* stats = (float2*)shared;
   float* rows = (float*)(stats + KEY_WARPS * ROW_WARPS * 16);
   let_successor_start();
@@ -56,7 +57,8 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 
   const TokenPlace first = place_of(state, first_token);
   const int first_rank = state->base[first.entry] + first.slot;
   auto keys_of = [&](int buffer) { return page_data + (buffer * KEY_WARPS + key_warp) * 2 * PAGE_VECS; };
-  auto angles_of = [&](int buffer) { return angles + (buffer * KEY_WARPS + key_warp) * TURNS * TURN_STRIDE; };
+  const int turns = frame ? 1 : TURNS;  // angles of a page
+  auto angles_of = [&](int buffer) { return angles + (buffer * KEY_WARPS + key_warp) * turns * TURN_STRIDE; };
 
   // The row warps of one key warp share the copies.
   auto load_page = [&](int page, int buffer) {
@@ -70,14 +72,13 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 
   // Of the page's base, or of the queries' ranks less the page's base; two angles to a copy.
   auto load_angles = [&](int base, int buffer) {
     float2* my_angles = angles_of(buffer);
-    const int turns = frame ? 1 : TURNS;
     const float2* from = rotary + (frame ? base : first_rank - base) * (HEAD_DIM / 2);
     for (int i = row_warp * WARP + lane; i < turns * HEAD_DIM / 4; i += ROW_WARPS * WARP)
       copy16_async(my_angles + i / (HEAD_DIM / 4) * TURN_STRIDE + i % (HEAD_DIM / 4) * 2, from + i * 2);
   };
   const int stride = splits * KEY_WARPS;  // entries from one page of a key warp to its next
-  // The pages that were there before this pass. No block of attention finds room beside the kernel before it, so
-  // what follows is waited for: the list is read at once, not after the question how long it is.
+  // The pages that were there before this pass. No block of attention finds room beside the kernel before it,
+  // so what follows is waited for: the list is read at once, not after the question how long it is.
   int page[PAGE_BUFFERS];
   auto load_kept_pages = [&] {
     int base[PAGE_BUFFERS];

@@ -121,6 +121,8 @@ def attention_shared(
     turns = min(rows.tokens, (row_warps * TILE_ROWS - 1) // decoder.group_size + 2)
     pages = buffers * key_warps * 2 * slots * head_dim * 2
     queries = row_warps * TILE_ROWS * (head_dim + 8) * 4
-    angles = (buffers * key_warps + (rows.frame > 0)) * turns * (head_dim // 2 + 2) * 8
+    of_frame = buffers * key_warps + turns if rows.frame else 0
+    of_action = buffers * key_warps * turns if rows.action else 0
+    angles = max(of_frame, of_action) * (head_dim // 2 + 2) * 8
     merge = key_warps * row_warps * (TILE_ROWS * 8 + min(query_rows, TILE_ROWS) * (head_dim + 8) * 4)
     return max(pages + queries + angles, merge)

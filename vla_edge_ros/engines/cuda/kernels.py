@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import Any
 
 from cupy.cuda.function import Module
@@ -14,6 +16,7 @@ from vla_edge_ros.engines.cuda.device_sizes import Device
 from vla_edge_ros.engines.cuda.sizes import Sizes
 
 FULL_CARVEOUT = 100
+COMPILERS = 4  # threads; NVRTC lets the GIL go. A file takes half a second and 100 to 200 MB of the host
 PERSISTENT = ("decode_layers",)
 
 
@@ -182,10 +185,13 @@ def load_kernels(
     ``overlap``: the kernels wait for their predecessor themselves (common.cuh) and may start before its end;
     but for a persistent one, which needs all multiprocessors.
     """
+    files, _, macros = zip(*sources, strict=True)
+    with ThreadPoolExecutor(COMPILERS) as pool:
+        codes = list(pool.map(nvrtc.compile_kernels, files, repeat(device.architecture), macros))
     kernels = {}
-    for file, names, macros in sources:
+    for (_, names, _), code in zip(sources, codes, strict=True):
         module = Module()
-        module.load(nvrtc.compile_kernels(file, device.architecture, macros))
+        module.load(code)
         for name in names:
             attribute = driver.OVERLAP_PREDECESSOR if overlap else None
             if name in PERSISTENT:

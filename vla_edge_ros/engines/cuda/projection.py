@@ -32,8 +32,8 @@ COST_OF_TOKENS_THROUGH_L2 = 1.5
 MOST_OPERAND_REGISTERS = 144
 # With two column tiles the tokens are few, and a pass over guesses is 2 % faster with them in shared memory.
 LEAST_REGISTER_TILES = 4
-# A drafted prefill, six tiles, takes 1.85 ms with two sets of sums and 1.91 with one; a plain one, four tiles,
-# 1.54 and 1.50.
+# A drafted prefill, six tiles, takes 1.85 ms with two sets of sums and 1.91 with one; a plain one, with
+# four tiles, 1.54 and 1.50.
 LEAST_TILES_FOR_TWO_SETS = 5
 # A part of k more must make the busiest block's share this much smaller: the next norm reads one more row.
 WORTH_A_PART = 0.97
