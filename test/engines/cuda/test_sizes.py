@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, FrameConfig, VlaConfig
 from vla_edge_ros.engines.cuda.projection import GEMM_WARPS, MOST_RING_BYTES, TILE_K, plan_projections
-from vla_edge_ros.engines.cuda.sizes import Device, plan
+from vla_edge_ros.engines.cuda.sizes import QKV_TOKEN_BYTES, Device, plan
 from vla_edge_ros.engines.cuda.token_rows import TokenRows
 from vla_edge_ros.engines.cuda.weight_format import FORMATS, TILE_ROWS
 from vla_edge_ros.errors import EngineError
@@ -99,6 +99,8 @@ def test_every_accepted_size_fits_every_chip_in_every_format(decoder, device, fr
             assert cut.blocks >= 1 and cut.stages >= 1 and 1 <= cut.stage_tiles <= 6
             ring = cut.stages * cut.weights.stage_bytes(cut.stage_tiles)
             assert ring <= MOST_RING_BYTES and GEMM_WARPS * ring < cut.shared_bytes
+        own = variant.tokens * QKV_TOKEN_BYTES
+        assert variant.qkv.shared_bytes + own <= device.shared_bytes, "qkv.cu's places and turns are beside"
         assert variant.qkv.parts == variant.gate_up.parts == 1, "their epilogues need whole sums"
         attention = variant.attention
         assert attention.shared_bytes <= device.shared_bytes and attention.threads <= 1024

@@ -25,6 +25,7 @@ from vla_edge_ros.model.quantise import format_of
 from vla_edge_ros.model.tensor_shapes import EMBEDDING
 
 MAX_TOKENS = 64  # of a frame
+QKV_TOKEN_BYTES = 12 + 8 * 8  # of a block's own shared memory in qkv.cu: where a token goes, and eight turns
 DRAFT_TOKENS = (8, 16, 32)  # a thread of draft_head.cu finishes rows of one token only
 
 log = logging.getLogger(__name__)
@@ -145,16 +146,19 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
     drafted = _draft_tokens(config)
 
     def plan_passes(rows: dict[str, TokenRows]) -> dict[str, PassSizes]:
-        def cut(row_count: int, k: int, most_parts: int, weights: WeightFormat = body) -> list[Projection]:
+        def cut(
+            row_count: int, k: int, most_parts: int, weights: WeightFormat = body, own_bytes: int = 0
+        ) -> list[Projection]:
             return plan_projections(
                 list(rows.values()), ceil(row_count / TILE_ROWS), k // weights.tile_k, most_parts,
-                device.multiprocessors, device.shared_bytes, device.shared_bytes_sm, weights,
+                device.multiprocessors, device.shared_bytes - own_bytes, device.shared_bytes_sm, weights,
             )  # fmt: skip
 
         hidden, q_size = decoder.hidden_size, decoder.q_size
+        qkv_bytes = max(kind.tokens for kind in rows.values()) * QKV_TOKEN_BYTES
         families = (
             plan_attentions(list(rows.values()), decoder, device, pages, slots),
-            cut(q_size + 2 * decoder.kv_size, hidden, 1),
+            cut(q_size + 2 * decoder.kv_size, hidden, 1, own_bytes=qkv_bytes),
             cut(hidden, q_size, 8),
             cut(2 * intermediate, hidden, 1),
             cut(hidden, intermediate, 16),
