@@ -79,7 +79,7 @@ def plan_projections(
 
     The same parts, and with them the same slices a warp, give a token the same bits in each variant.
     In a decode step two kernels share an SM while one hands over to the next: each gets half of its memory,
-    where that suffices. Tokens that do not fit beside the rings are read through the L2.
+    where that suffices. Tokens that fit neither in registers nor beside the rings are read through the L2.
     ``k_tiles``: tiles of ``weights`` along a row.
     """
     best: list[Projection] = []
