@@ -84,11 +84,11 @@ def test_a_draft_is_tried_at_least_once_in_seventeen_chunks(costs):
 
 
 def test_a_try_waits_for_a_cycle_that_can_afford_it():
-    """Room for a plain chunk and not for 1.2 times one: no try. No room even for it: nothing to lose."""
+    """Room for a plain chunk and not for 1.25 times one: no try. No room even for it: nothing to lose."""
     choice = started()
     choice.learn(chunk(True, WRONG_MS))
     for _ in range(2 * TRY_AGAIN):
         assert choice.offer(TOKENS, PLAIN_MS + 1.0) == ()
         choice.learn(chunk(False, PLAIN_MS))
-    assert choice.offer(TOKENS, 1.2 * PLAIN_MS + 0.1) == TOKENS
+    assert choice.offer(TOKENS, 1.25 * PLAIN_MS + 0.1) == TOKENS
     assert choice.offer(TOKENS, PLAIN_MS - 1.0) == TOKENS

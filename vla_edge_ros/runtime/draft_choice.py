@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the last action is worth offering as a draft of the next one.
 
-Where the scene is calm a draft saves most passes of a chunk; where every guess is wrong it costs 1.10 (bf16)
-to 1.16 (int4) times a chunk without one (docs/benchmarks/chunk-h200.json). Both kinds of chunk are timed, and
+Where the scene is calm a draft saves most passes of a chunk; where every guess is wrong it costs 1.13 (bf16)
+to 1.21 (int8) times a chunk without one (docs/benchmarks/chunk-h200.json). Both kinds of chunk are timed, and
 the cheaper one of late is taken. An engine that does not use drafts takes as long either way.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from vla_edge_ros.types import ChunkTimes
 
 WEIGHT = 0.3  # of a new chunk in each average: three wrong drafts after a calm time end the drafting
-MOST_OF_PLAIN = 1.2  # of a chunk without a draft: the most that one with wrong guesses takes
+MOST_OF_PLAIN = 1.25  # of a chunk without a draft: the most that one with wrong guesses takes
 TRY_AGAIN = 16  # chunks without a draft before one is tried: a sixteenth of the loss, half a second at 30 Hz
 
 
