@@ -77,8 +77,8 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 
       copy16_async(my_angles + i / (HEAD_DIM / 4) * TURN_STRIDE + i % (HEAD_DIM / 4) * 2, from + i * 2);
   };
   const int stride = splits * KEY_WARPS;  // entries from one page of a key warp to its next
-  // The pages that were there before this pass. No block of attention finds room beside the kernel before it,
-  // so what follows is waited for: the list is read at once, not after the question how long it is.
+  // The pages that were there before this pass. In a prefill no block of attention finds room beside the kernel
+  // before it, so what follows is waited for: the list is read at once, not after asking how long it is.
   int page[PAGE_BUFFERS];
   auto load_kept_pages = [&] {
     int base[PAGE_BUFFERS];

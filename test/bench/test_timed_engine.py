@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from vla_edge_ros.bench.timed_engine import EngineCall, SlowestCalls, TimedEngine
+from vla_edge_ros.bench.wrapped_engine import WrappedEngine
 from vla_edge_ros.engines.base import Decoded, Vision
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.types import CacheView, MemoryReport
@@ -54,9 +55,10 @@ class Scripted:
         self.given.append("close")
 
 
-def test_calls_and_results_pass_through_unchanged():
+@pytest.mark.parametrize("wrap", [WrappedEngine, lambda inner: TimedEngine(inner, SlowestCalls())])
+def test_calls_and_results_pass_through_unchanged(wrap):
     inner = Scripted()
-    engine = TimedEngine(inner, SlowestCalls())
+    engine = wrap(inner)
     pixels, ids = np.zeros((2, 2, 3), np.uint8), np.array([1])
 
     def never_stop(step_ms):

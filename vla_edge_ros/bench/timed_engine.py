@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vla_edge_ros.bench.wrapped_engine import WrappedEngine
 from vla_edge_ros.engines.base import Decoded, Engine, Vision
-from vla_edge_ros.types import NS_PER_MS, CacheView, MemoryReport
+from vla_edge_ros.types import NS_PER_MS, CacheView
 
 KEPT = 100  # the slowest of each kind: a slow short call would not stand out among all the long ones
 
@@ -54,19 +55,12 @@ class SlowestCalls:
         return sorted((call for heap in self._heaps.values() for call in heap), reverse=True)
 
 
-class TimedEngine:
-    """An ``Engine`` around another one. A call that raises is not kept: it has no device time."""
+class TimedEngine(WrappedEngine):
+    """A call that raises is not kept: it has no device time."""
 
     def __init__(self, engine: Engine, calls: SlowestCalls):
-        self._engine = engine
+        super().__init__(engine)
         self._calls = calls
-        self.name = engine.name
-
-    def load(self) -> None:
-        self._engine.load()
-
-    def write_prompt(self, token_ids: NDArray[np.int64], pages: Sequence[int]) -> None:
-        self._engine.write_prompt(token_ids, pages)
 
     def embed_frame(self, pixels: NDArray[np.uint8]) -> Vision:
         began = _now()
@@ -87,12 +81,6 @@ class TimedEngine:
         decoded = self._engine.decode(view, count, should_stop)
         self._note("decode", began, sum(decoded.step_ms))
         return decoded
-
-    def memory(self) -> MemoryReport:
-        return self._engine.memory()
-
-    def close(self) -> None:
-        self._engine.close()
 
     def _note(self, call: str, began: tuple[int, int], device_ms: float) -> None:
         wall_ns, cpu_ns = (now - then for now, then in zip(_now(), began, strict=True))

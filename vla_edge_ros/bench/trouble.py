@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vla_edge_ros.bench.wrapped_engine import WrappedEngine
 from vla_edge_ros.engines.base import Decoded, Engine, Vision
-from vla_edge_ros.types import CacheView, MemoryReport
+from vla_edge_ros.types import CacheView
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +60,13 @@ class Timetable:
         return "none"
 
 
-class TroubledEngine:
-    """An ``Engine`` around another one. Slowness is slept, so it costs the other threads nothing."""
+class TroubledEngine(WrappedEngine):
+    """Slowness is slept, so it costs the other threads nothing."""
 
     def __init__(self, engine: Engine, timetable: Timetable):
-        self._engine = engine
+        super().__init__(engine)
         self._timetable = timetable
         self._stalled = False
-        self.name = engine.name
-
-    def load(self) -> None:
-        self._engine.load()
-
-    def write_prompt(self, token_ids: NDArray[np.int64], pages: Sequence[int]) -> None:
-        self._engine.write_prompt(token_ids, pages)
 
     def embed_frame(self, pixels: NDArray[np.uint8]) -> Vision:
         vision = self._engine.embed_frame(pixels)
@@ -102,12 +96,6 @@ class TroubledEngine:
         while len(slowed) < len(decoded.step_ms):
             slowed.append(self._slowed(decoded.step_ms[len(slowed)]))
         return Decoded(decoded.tokens, tuple(slowed), decoded.stopped)
-
-    def memory(self) -> MemoryReport:
-        return self._engine.memory()
-
-    def close(self) -> None:
-        self._engine.close()
 
     def _slowed(self, ms: float) -> float:
         if not self._timetable.holds("engine_3x_slower"):
