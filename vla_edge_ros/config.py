@@ -101,6 +101,11 @@ class EngineConfig:
         "how matrices are kept; int8: a scale a row, int4: a scale for 128, with an int8 embedding and head",
         choices=("bf16", "int8", "int4"),
     )
+    kv: str = param(
+        "bf16",
+        "how cuda keeps keys and values; int8: a scale for 16, 9/16 of the bytes; numpy keeps float32",
+        choices=("bf16", "int8"),
+    )
     vram_ceiling_mb: int = param(8192, "hard limit of device memory; start-up fails above it", low=1)
     decode_step: str = param(
         "auto",

@@ -7,7 +7,7 @@
 // 48 rows a block that is a third of the work. Both are float16 then, whose 11 bits make the second rounding
 // of a key small beside its first. Scores, softmax and sums are float32.
 #pragma once
-#include "kv_page.cuh"
+#include "kv_format.cuh"
 
 constexpr int K_TILES = HEAD_DIM / TILE_K;
 constexpr int QUERY_STRIDE = HEAD_DIM + 8;  // floats; the pad spreads 8 rows over the banks
@@ -59,7 +59,7 @@ __device__ __forceinline__ void score_page(Scores& scores, const float* query_ti
     turn_queries<false>(lower, upper, query_tile, rotary, j);
 #pragma unroll
     for (int n = 0; n < PAGE_SLOTS / 8; ++n) {
-      const Vec4 b = keys[(n * (K_TILES / 2) + j) * WARP + lane];
+      const Vec4 b = load_keys(keys, (n * (K_TILES / 2) + j) * WARP + lane);
       mma(scores.v[n], lower, b.x, b.y);
       mma(scores.v[n], upper, b.z, b.w);
     }
@@ -67,6 +67,7 @@ __device__ __forceinline__ void score_page(Scores& scores, const float* query_ti
 }
 
 // Of a frame's rows, turned for all pages: `queries` [K_TILES / 2][lower, upper][lane] as the 16-row operand.
+// `keys` are float16, from turn_keys.
 __device__ __forceinline__ void score_turned_page(Scores& scores, const Vec4* queries, const Vec4* keys) {
   const int lane = threadIdx.x % WARP;
 #pragma unroll
@@ -81,20 +82,21 @@ __device__ __forceinline__ void score_turned_page(Scores& scores, const Vec4* qu
   }
 }
 
-// Turn a page's keys, in place, by the angles of its base rank; bfloat16 becomes float16. `thread` of
-// `threads` share the page.
-__device__ __forceinline__ void turn_keys(Vec4* keys, const float2* base_turn, int thread, int threads) {
+// Turn a page's keys by the angles of its base rank and make them float16; `turned_keys` are bfloat16 ones' own
+// place, or for int8 another. `thread` of `threads` share the page.
+__device__ __forceinline__ void turn_keys(Vec4* turned_keys, const Vec4* keys, const float2* base_turn,
+                                          int thread, int threads) {
   auto turn = [&](uint32& lower, uint32& upper, float4 angles) {
     const float2 a = bf16_pair(lower), b = bf16_pair(upper);
     lower = pack_half(turned(a.x, angles.x, -b.x, angles.y), turned(a.y, angles.z, -b.y, angles.w));
     upper = pack_half(turned(b.x, angles.x, a.x, angles.y), turned(b.y, angles.z, a.y, angles.w));
   };
   for (int i = thread; i < PAGE_SLOTS * HEAD_DIM / 8; i += threads) {
-    Vec4 vec = keys[i];
+    Vec4 vec = load_keys(keys, i);
     const int dim = i / WARP % (K_TILES / 2) * TILE_K + i % 4 * 2;  // key_offset's order
     turn(vec.x, vec.z, *(const float4*)(base_turn + dim));
     turn(vec.y, vec.w, *(const float4*)(base_turn + dim + 8));
-    keys[i] = vec;
+    turned_keys[i] = vec;
   }
 }
 
@@ -113,7 +115,7 @@ __device__ __forceinline__ void add_values(RowState& state, const Accumulator (&
     const int slot = s * 16 + (lane % 4) * 2;
 #pragma unroll
     for (int d = 0; d < HEAD_DIM / 16; ++d) {
-      Vec4 b = values[(s * (HEAD_DIM / 16) + d) * WARP + lane];
+      Vec4 b = load_values(values, s, d);
       if (PARTLY_FILLED) {
         b.x = drop_unfilled(b.x, slot, fill);
         b.y = drop_unfilled(b.y, slot + 8, fill);

@@ -6,7 +6,7 @@
 //   partial  f32   [KV head][split][row][HEAD_DIM], row = token * GROUP + query head in the group
 //   maximum_and_sum f32 [KV head][split][row] pairs, the maximum in units of log2
 //   queries  f32   [TOKENS][HEADS * HEAD_DIM], not rotated
-//   keys, values bf16 this layer's pages, as qkv.cu writes them
+//   keys, values      this layer's pages, as qkv.cu writes them (kv_page.cuh, kv_format.cuh)
 //   rotary   f32   [rank][HEAD_DIM / 2] (cos, sin)
 //
 // Block = (split, KV head, ROW_WARPS tiles of 16 query rows, of the frame or of the action). Warp = (query
@@ -22,7 +22,8 @@
 // Slots at or above a page's fill may hold anything, NaN too: their scores are replaced, their values zeroed.
 #include "merge_key_warps.cuh"
 
-constexpr int PAGE_VECS = PAGE_SLOTS * HEAD_DIM / 8;  // 16-byte pieces of one page of keys, or of values
+// Of a page of a frame's int8 keys, turned (bfloat16 ones are turned in place): one page a key warp at a time.
+constexpr int TURNED_VECS = FRAME_TOKENS > 0 && KV_BITS == 8 ? PAGE_NUMBERS / 8 : 0;
 // Tokens whose rows one block may hold, and float2 a token of angles; the pad is for the banks again.
 constexpr int MOST_TURNS = (ROW_WARPS * 16 - 1) / GROUP + 2;
 constexpr int TURNS = MOST_TURNS < TOKENS ? MOST_TURNS : TOKENS;
@@ -30,14 +31,14 @@ constexpr int TURN_STRIDE = HEAD_DIM / 2 + 2;
 constexpr int FRAME_GROUPS = (FRAME_ROWS + ROW_WARPS * 16 - 1) / (ROW_WARPS * 16);
 
 extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 : 1)
-    attention(float* partial, float2* maximum_and_sum, const float* queries, const uint16* keys,
-              const uint16* values, const float2* rotary, const ChunkState* state) {
+    attention(float* partial, float2* maximum_and_sum, const float* queries, const KeptNumber* keys,
+              const KeptNumber* values, const float2* rotary, const ChunkState* state) {
   extern __shared__ __align__(128) char shared[];
-  // [buffer][key warp][keys, values][PAGE_VECS], the block's queries, and angles: for an action
-  // [buffer][key warp][TURNS], for a frame [buffer][key warp][1] and those of its queries, [TURNS]. After the
-  // last page the merge takes their place.
+  // [buffer][key warp][keys, values][PAGE_VECS], [key warp][TURNED_VECS], the block's queries, and angles: for
+  // an action [buffer][key warp][TURNS], for a frame [buffer][key warp][1] and those of its queries, [TURNS].
+  // After the last page the merge takes their place.
   Vec4* page_data = (Vec4*)shared;
-  float* query_tiles = (float*)(shared + PAGE_BUFFERS * KEY_WARPS * 2 * PAGE_VECS * 16);
+  float* query_tiles = (float*)(shared + KEY_WARPS * (PAGE_BUFFERS * 2 * PAGE_VECS + TURNED_VECS) * 16);
   float2* angles = (float2*)(query_tiles + ROW_WARPS * 16 * QUERY_STRIDE);
   float2* query_angles = angles + PAGE_BUFFERS * KEY_WARPS * TURN_STRIDE;
   float2* stats = (float2*)shared;
@@ -57,6 +58,10 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 
   const TokenPlace first = place_of(state, first_token);
   const int first_rank = state->base[first.entry] + first.slot;
   auto keys_of = [&](int buffer) { return page_data + (buffer * KEY_WARPS + key_warp) * 2 * PAGE_VECS; };
+  auto turned_keys_of = [&](int buffer) {
+    return TURNED_VECS > 0 ? page_data + KEY_WARPS * PAGE_BUFFERS * 2 * PAGE_VECS + key_warp * TURNED_VECS
+                           : keys_of(buffer);
+  };
   const int turns = frame ? 1 : TURNS;  // angles of a page
   auto angles_of = [&](int buffer) { return angles + (buffer * KEY_WARPS + key_warp) * turns * TURN_STRIDE; };
 
@@ -170,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 
       }
       Scores scores = {};
       if (frame)
-        score_turned_page(scores, turned_queries, keys_of(buffer));
+        score_turned_page(scores, turned_queries, turned_keys_of(buffer));
       else
         score_page(scores, query_tile, turn, keys_of(buffer));
       add_page(mine, scores.v, keys_of(buffer) + PAGE_VECS, fill, limit);
@@ -181,7 +186,8 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, TOKENS == 1 ? 2 
       __syncthreads();
       if (frame) {
         if (entry < pages)
-          turn_keys(keys_of(buffer), angles_of(buffer), row_warp * WARP + lane, ROW_WARPS * WARP);
+          turn_keys(turned_keys_of(buffer), keys_of(buffer), angles_of(buffer), row_warp * WARP + lane,
+                    ROW_WARPS * WARP);
         __syncthreads();
       }
       if (entry < pages) attend(entry, buffer);

@@ -8,7 +8,6 @@
 #include "qkv_rows.cuh"
 
 constexpr int ATTENTION_UNITS = ACTION_SPLITS * KV_HEADS;
-constexpr int PAGE_VECS = PAGE_SLOTS * HEAD_DIM / 8;  // 16-byte pieces of one page of keys, or of values
 constexpr int ANGLES = HEAD_DIM / 2;
 static_assert(ATTENTION_UNITS <= BLOCKS, "a block has one share of the attention at most");
 
@@ -61,7 +60,6 @@ struct Shared {
 };
 constexpr int SHARED_BEFORE_RINGS = divided_up(sizeof(Shared), 128) * 128;
 static_assert(SHARED_BEFORE_RINGS <= FIXED_SHARED_BYTES, "more shared memory than was planned");
-constexpr int PAGE_BYTES = PAGE_VECS * 16;
 constexpr int ALL_PAGES_BYTES = KEY_WARPS * 2 * PAGE_BYTES;
 
 // This block's share of the attention: the last blocks have one, since the first have a row tile more of

@@ -79,8 +79,8 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
     TokenColumns<Qkv> tokens;
     tokens.load(shared.vector, HIDDEN / 2);
     uint8* keys = args.pages + layer * stride.pages;
-    const QkvRows rows{args.queries,     (uint16*)keys, (uint16*)(keys + stride.pages / 2),
-                       shared.slot_turn, slot,          &shared.state};
+    const QkvRows rows{args.queries,     (KeptNumber*)keys, (KeptNumber*)(keys + stride.pages / 2),
+                       shared.slot_turn, slot,              &shared.state};
     multiply<Qkv>(shared, weights, tokens, [&](int row_tile, int row, float low, float high) {
       const float* add = shared.bias + Qkv::unit_of(row_tile) * TILE_ROWS + row;
       rows.store(row_tile, row, 0, low + add[0], high + add[8]);

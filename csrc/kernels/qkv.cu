@@ -10,9 +10,9 @@
 #include "token_operand.cuh"
 
 extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
-    qkv_projection(float* queries, uint16* keys, uint16* values, float* residual_out, Residual residual,
-                   const uint32* operand, const float* norm_weight, const Vec4* weights, const float* bias,
-                   const float2* rotary, const ChunkState* state) {
+    qkv_projection(float* queries, KeptNumber* keys, KeptNumber* values, float* residual_out,
+                   Residual residual, const uint32* operand, const float* norm_weight, const Vec4* weights,
+                   const float* bias, const float2* rotary, const ChunkState* state) {
   extern __shared__ __align__(128) char shared[];
   let_successor_start();
   SkinnyGemm gemm(shared, weights, QKV_ROW_TILES, HIDDEN / TILE_K, 0, 1);

@@ -2,19 +2,19 @@
 // What becomes of two rows of the QKV product: rotary position inside the page, and their place.
 //
 //   queries       f32   [TOKENS][HEADS * HEAD_DIM], not rotated
-//   keys, values  bf16  this layer's pages [page][KV head][key_offset / value_offset] (kv_page.cuh)
+//   keys, values        this layer's pages [page][KV head][PAGE_BYTES] (kv_page.cuh, kv_format.cuh)
 //   rotary        f32   [slot - first_slot][HEAD_DIM / 2] (cos, sin)
 //
 // A row tile holds 8 dims of a head's lower half and the 8 dims HEAD_DIM / 2 above them, so that the thread
-// which finishes a pair of rows can rotate it.
+// which finishes a pair of rows can rotate it, and the eight threads that finish one token's rows of a tile,
+// neighbours in a warp, can agree on a scale for their sixteen numbers.
 // A key is stored rotated by its offset in the page only, once and for ever; attention turns the query by
 // the page's base rank instead, so pages can be dropped before it without touching it.
 #pragma once
 #include "chunk_state.cuh"
-#include "kv_page.cuh"
+#include "kv_format.cuh"
 
 constexpr int QKV_ROW_TILES = (HEADS + 2 * KV_HEADS) * HEAD_DIM / TILE_ROWS;
-constexpr int HEAD_TILES = HEAD_DIM / TILE_ROWS;
 
 // Where a token's key and value go; `page` counts in the cache.
 struct KeyPlace {
@@ -37,7 +37,7 @@ __device__ __forceinline__ bool holds_keys(int row_tile) {
 
 struct QkvRows {
   float* queries;
-  uint16 *keys, *values;
+  KeptNumber *keys, *values;
   const float2* rotary;
   int first_slot;
   const ChunkState* state;
@@ -66,14 +66,22 @@ struct QkvRows {
       return;
     }
     const int kv_head = (head - HEADS) % KV_HEADS;
-    const uint64 at = ((uint64)place.page * KV_HEADS + kv_head) * PAGE_SLOTS * HEAD_DIM;
-    if (holds_keys(row_tile)) {
-      keys[at + key_offset(place.slot, dim)] = float_to_bf16(turned(low, turn->x, -high, turn->y));
-      keys[at + key_offset(place.slot, dim + HEAD_DIM / 2)] =
-          float_to_bf16(turned(high, turn->x, low, turn->y));
+    const uint64 at = ((uint64)place.page * KV_HEADS + kv_head) * (PAGE_BYTES / (int)sizeof(KeptNumber));
+    const int slot = place.slot, tile = row_tile % HEAD_TILES;
+    if constexpr (KV_BITS == 8) {
+      if (holds_keys(row_tile))
+        keep_int8(keys + at, row, key_offset(slot, dim), key_offset(slot, dim + HEAD_DIM / 2),
+                  key_scale_offset(slot, tile), turned(low, turn->x, -high, turn->y),
+                  turned(high, turn->x, low, turn->y));
+      else
+        keep_int8(values + at, row, value_offset(slot, dim), value_offset(slot, dim + HEAD_DIM / 2),
+                  value_scale_offset(slot, tile), low, high);
+    } else if (holds_keys(row_tile)) {
+      keys[at + key_offset(slot, dim)] = float_to_bf16(turned(low, turn->x, -high, turn->y));
+      keys[at + key_offset(slot, dim + HEAD_DIM / 2)] = float_to_bf16(turned(high, turn->x, low, turn->y));
     } else {
-      values[at + value_offset(place.slot, dim)] = float_to_bf16(low);
-      values[at + value_offset(place.slot, dim + HEAD_DIM / 2)] = float_to_bf16(high);
+      values[at + value_offset(slot, dim)] = float_to_bf16(low);
+      values[at + value_offset(slot, dim + HEAD_DIM / 2)] = float_to_bf16(high);
     }
   }
 };

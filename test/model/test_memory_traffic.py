@@ -43,6 +43,12 @@ def test_integers_are_read_in_their_own_size_and_keys_and_values_in_bfloat16():
     assert float32 == 2 * bytes_a_chunk(TINY, VlaConfig())
 
 
+def test_int8_keys_and_values_are_read_with_their_scales():
+    numbers = 8 * 2 * 2 * 32 * 4096
+    saved = bytes_a_chunk(TINY, VlaConfig()) - bytes_a_chunk(TINY, VlaConfig(engine=EngineConfig(kv="int8")))
+    assert saved == numbers * (2 - 9 / 8)
+
+
 def test_fewer_slots_and_fewer_tokens_lower_the_floor():
     small = VlaConfig(cache=CacheConfig(capacity_slots=512))
     short = VlaConfig(action=ActionConfig(names=("dx", "dy"), low=(-1.0,) * 2, high=(1.0,) * 2, held=()))

@@ -144,7 +144,8 @@ def pass_bytes(engine: CudaEngine, slots: int) -> int:
     parts, decoder = engine.buffers.parts, engine.sizes.decoder
     head = parts["head"] or parts["embedding"]
     weights = sum(parts[name] for name in ("qkv", "output", "gate_up", "down", "norms", "qkv_bias")) + head
-    return weights + slots * decoder.num_hidden_layers * 2 * decoder.kv_size * 2
+    kept = decoder.num_key_value_heads * engine.sizes.kv.page_bytes(slots, decoder.head_dim)
+    return weights + decoder.num_hidden_layers * 2 * kept
 
 
 def run_engine(config: VlaConfig, frames: int, repeats: int) -> list[Row]:
@@ -164,6 +165,7 @@ def run_engine(config: VlaConfig, frames: int, repeats: int) -> list[Row]:
     ]
     for row in rows:
         row["decode_step"] = engine.steps.kind
+        row["kv"] = config.engine.kv
     row = rows[0]
     read, need = streaming_read(engine), pass_bytes(engine, slots)
     step_ms = row["decode_step_ms"]["median"]
@@ -194,6 +196,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--frames", type=int, default=124, help="frames in the cache; one prompt page beside")
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--weights", default="bf16", help="formats of the engine's rows, comma-separated")
+    parser.add_argument("--kv", default="bf16", help="engine.kv of the engine's rows, comma-separated")
     parser.add_argument("--full-vocabulary", action="store_true", help="add a row with the whole head")
     parser.add_argument("--decode-steps", default="auto", help="engine.decode_step, comma-separated")
     parser.add_argument("--drafts", default="none", help="engine.draft of the engine's rows, comma-separated")
@@ -205,9 +208,9 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"--weights: expected some of {','.join(FORMATS)}, got {chosen.weights}")
     config = VlaConfig()
     runs: list[Callable[[], list[Row]]] = []
-    every = product(formats, chosen.drafts.split(","), chosen.decode_steps.split(","))
-    for weights, draft, step in every:
-        made_of = replace(config.engine, weights=weights, draft=draft, decode_step=step)
+    every = product(formats, chosen.kv.split(","), chosen.drafts.split(","), chosen.decode_steps.split(","))
+    for weights, kv, draft, step in every:
+        made_of = replace(config.engine, weights=weights, kv=kv, draft=draft, decode_step=step)
         packed = replace(config, engine=made_of)
         runs.append(partial(run_engine, packed, chosen.frames, chosen.repeats))
         if chosen.full_vocabulary:

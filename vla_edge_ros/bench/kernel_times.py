@@ -27,7 +27,7 @@ def kernel_rows(engine: CudaEngine, slots: int, streaming_read: float) -> list[d
     size = layer_offsets(engine.sizes)
     need = {
         "qkv": size.qkv,
-        "attention": slots * 2 * decoder.kv_size * 2,
+        "attention": 2 * decoder.num_key_value_heads * engine.sizes.kv.page_bytes(slots, decoder.head_dim),
         "output": size.output,
         "gate_up": size.gate_up,
         "down": size.down,

@@ -22,29 +22,31 @@ _LAYERS = ("qkv", "output", "gate_up", "down")
 
 
 def memory_rows(device: Device = ORIN) -> list[dict[str, Any]]:
-    """Of Qwen2.5-Coder-1.5B with the default cache; MB = 2^20 bytes.
+    """Of Qwen2.5-Coder-1.5B with 4,096 cache slots; MB = 2^20 bytes.
 
     ``total_gb``: the most that is held, at start-up; ``step_mb``: weights that a decode step reads.
     """
     rows = []
-    for weights in FORMATS:
-        for head in ("action", "full_vocabulary"):
-            config = VlaConfig(engine=EngineConfig(weights=weights), action=ActionConfig(head=head))
-            sizes = plan(QWEN2_5_CODER_1_5B, config, device)
-            kept, scratch = weight_needs(sizes), scratch_needs(sizes)
-            layers = sum(kept[name] for name in _LAYERS)
-            whole = sum(kept.values()) + sum(scratch.values())
-            rows.append(
-                {
-                    "weights": weights,
-                    "head": head,
-                    "layers_mb": round(layers / MB),
-                    "embedding_mb": round(kept["embedding"] / MB),
-                    "kv_cache_mb": round(scratch["kv_cache"] / MB),
-                    "total_gb": round((whole + PIECE_BYTES) / MB / 1024, 1),
-                    "step_mb": round((layers + (kept["head"] or kept["embedding"])) / MB),
-                }
-            )
+    heads = ("action", "full_vocabulary")
+    kinds = [(weights, head, "bf16") for weights in FORMATS for head in heads]
+    for weights, head, kv in (*kinds, ("int4", "action", "int8")):
+        config = VlaConfig(engine=EngineConfig(weights=weights, kv=kv), action=ActionConfig(head=head))
+        sizes = plan(QWEN2_5_CODER_1_5B, config, device)
+        kept, scratch = weight_needs(sizes), scratch_needs(sizes)
+        layers = sum(kept[name] for name in _LAYERS)
+        whole = sum(kept.values()) + sum(scratch.values())
+        rows.append(
+            {
+                "weights": weights,
+                "head": head,
+                "kv": kv,
+                "layers_mb": round(layers / MB),
+                "embedding_mb": round(kept["embedding"] / MB),
+                "kv_cache_mb": round(scratch["kv_cache"] / MB),
+                "total_gb": round((whole + PIECE_BYTES) / MB / 1024, 1),
+                "step_mb": round((layers + (kept["head"] or kept["embedding"])) / MB),
+            }
+        )
     return rows
 
 

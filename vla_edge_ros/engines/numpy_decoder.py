@@ -118,8 +118,7 @@ class NumpyDecoder:
         ranks = slice(self.visible, self.visible + tokens)
         cosine, sine = self.cosine[ranks], self.sine[ranks]
         query = ops.linear(normed, weights.q, weights.q_bias).reshape(tokens, -1, size)
-        keys = ops.linear(normed, weights.k, weights.k_bias).reshape(tokens, -1, size).transpose(1, 0, 2)
-        values = ops.linear(normed, weights.v, weights.v_bias).reshape(tokens, -1, size).transpose(1, 0, 2)
+        keys, values = self._keys_and_values(weights, normed, offset)
         self.kv[layer, page, 0, :, offset : offset + tokens] = keys
         self.kv[layer, page, 1, :, offset : offset + tokens] = values
         self.visible_keys[layer, :, ranks] = ops.rotate(keys, cosine, sine)
@@ -129,6 +128,13 @@ class NumpyDecoder:
             self.visible_keys[layer, :, : ranks.stop],
             self.visible_values[layer, :, : ranks.stop],
         )
+
+    def _keys_and_values(self, weights: LayerWeights, normed: Float, offset: int) -> tuple[Float, Float]:
+        """``[g, t, e]`` each, as they are kept in slots ``offset`` and on; keys not rotated."""
+        shape = (len(normed), -1, self.config.head_dim)
+        keys = ops.linear(normed, weights.k, weights.k_bias).reshape(shape).transpose(1, 0, 2)
+        values = ops.linear(normed, weights.v, weights.v_bias).reshape(shape).transpose(1, 0, 2)
+        return keys, values
 
     def parts(self) -> dict[str, int]:
         """Bytes by part."""

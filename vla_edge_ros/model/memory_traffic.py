@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.model import kept_kv
 from vla_edge_ros.model.decoder_config import DecoderConfig
 from vla_edge_ros.model.quantise import GROUP, format_of
 from vla_edge_ros.model.tensor_shapes import EMBEDDING, LM_HEAD, tensor_shapes
@@ -17,14 +18,15 @@ from vla_edge_ros.model.tensor_shapes import EMBEDDING, LM_HEAD, tensor_shapes
 _BFLOAT16 = 2.0
 # Of one number, its share of a scale included; an int8 row's is too little to count.
 _BYTES = {"bf16": _BFLOAT16, "int8": 1.0, "int4": 0.5 + _BFLOAT16 / GROUP}
+_KV_BYTES = {"bf16": _BFLOAT16, "int8": 1.0 + _BFLOAT16 / kept_kv.GROUP}
 
 
 def bytes_a_chunk(decoder: DecoderConfig, config: VlaConfig, bytes_a_number: float | None = None) -> float:
     """Bytes of weights, and of keys and values in a full cache, that one chunk reads.
 
     One pass a token of the action (the prefill gives the first one), each over all layers and the rows of
-    the head. ``bytes_a_number``: of all numbers alike, 4 for float32; else what ``engine.weights`` keeps,
-    with keys and values in bfloat16.
+    the head. ``bytes_a_number``: of all numbers alike, 4 for float32; else what ``engine.weights`` and
+    ``engine.kv`` keep.
     """
 
     def size(name: str) -> float:
@@ -38,7 +40,7 @@ def bytes_a_chunk(decoder: DecoderConfig, config: VlaConfig, bytes_a_number: flo
     rows = config.action.bins if config.action.head == "action" else decoder.vocab_size
     kept = 2 * decoder.num_hidden_layers * decoder.kv_size * config.cache.capacity_slots
     head = rows * decoder.hidden_size * size(LM_HEAD)
-    return config.action.tokens * (layers + head + kept * (bytes_a_number or _BFLOAT16))
+    return config.action.tokens * (layers + head + kept * (bytes_a_number or _KV_BYTES[config.engine.kv]))
 
 
 def floor_ms(

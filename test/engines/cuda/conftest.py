@@ -11,7 +11,11 @@ import numpy as np
 import pytest
 
 from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, FrameConfig, VlaConfig
+from vla_edge_ros.engines import numpy_engine
+from vla_edge_ros.engines import numpy_ops as ops
+from vla_edge_ros.engines.numpy_decoder import LayerWeights, NumpyDecoder
 from vla_edge_ros.model.decoder_config import DecoderConfig
+from vla_edge_ros.model.kept_kv import kept_kv
 from vla_edge_ros.model.quantise import as_kept
 from vla_edge_ros.model.random_weights import RandomWeights
 from vla_edge_ros.model.weights import Weights
@@ -129,6 +133,17 @@ for _name, _weights in (
         _case, config=replace(_case.config, engine=EngineConfig(weights=_weights, draft="last_action"))
     )
 
+# Keys and values in int8: heads of 64 and 128, pages of 16 and 32 slots, and together with integer weights.
+for _name in (
+    "odd inner size, 6 vision tokens, 37 bins, untied",
+    "7 query heads a KV head, whole vocabulary of odd size, int4",
+    "one layer of Qwen2.5-Coder-1.5B",
+):
+    _case = CASES[_name]
+    CASES[f"{_name}, int8 KV"] = replace(
+        _case, config=replace(_case.config, engine=replace(_case.config.engine, kv="int8"))
+    )
+
 
 @pytest.fixture(scope="session")
 def load_case() -> Iterator[Callable[[str], Any]]:
@@ -188,6 +203,30 @@ def stored(case: Case) -> RandomWeights:
 def weights(case: Case, stored: RandomWeights) -> Weights:
     """What it multiplies with."""
     return as_kept(stored, case.config.engine.weights)
+
+
+class Int8KvDecoder(NumpyDecoder):
+    """Keeps what the CUDA engine keeps in int8: of keys after the turn by their slot, and of values."""
+
+    def _keys_and_values(self, weights: LayerWeights, normed: Any, offset: int) -> tuple[Any, Any]:
+        keys, values = super()._keys_and_values(weights, normed, offset)
+        slots = slice(offset, offset + len(normed))
+        cosine, sine = self.cosine[slots], self.sine[slots]
+        return ops.rotate(kept_kv(ops.rotate(keys, cosine, sine)), cosine, -sine), kept_kv(values)
+
+
+@pytest.fixture
+def load_oracle(case: Case, monkeypatch: pytest.MonkeyPatch) -> Callable[[Weights], Any]:
+    """``load_oracle(weights)`` -> the case's NumPy engine, loaded; it keeps what ``engine.kv`` leaves."""
+
+    def load(weights: Weights) -> numpy_engine.NumpyEngine:
+        if case.config.engine.kv == "int8":
+            monkeypatch.setattr(numpy_engine, "NumpyDecoder", Int8KvDecoder)
+        oracle = numpy_engine.NumpyEngine(case.config, weights)
+        oracle.load()
+        return oracle
+
+    return load
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from vla_edge_ros.model.random_weights import RandomWeights
 from vla_edge_ros.types import CacheView
 
 
-def main(head_dim: int, weights: str) -> None:
+def main(head_dim: int, weights: str, kv: str) -> None:
     decoder = DecoderConfig(
         hidden_size=192,
         intermediate_size=172,
@@ -33,7 +33,7 @@ def main(head_dim: int, weights: str) -> None:
         frame=FrameConfig(width=48, height=32),
         cache=CacheConfig(capacity_slots=16 * 40, page_slots=16),
         action=ActionConfig(bins=37),
-        engine=EngineConfig(weights=weights, decode_step="persistent", draft="last_action"),
+        engine=EngineConfig(weights=weights, kv=kv, decode_step="persistent", draft="last_action"),
     )
     engine = CudaEngine(config, RandomWeights(decoder, 0))
     engine.load()
@@ -63,4 +63,4 @@ def main(head_dim: int, weights: str) -> None:
     print("completed")
 
 
-main(int(sys.argv[1]), sys.argv[2])
+main(int(sys.argv[1]), *sys.argv[2:])

@@ -9,7 +9,6 @@ import os
 import numpy as np
 import pytest
 
-from vla_edge_ros.engines.numpy_engine import NumpyEngine
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.types import CacheView
 
@@ -38,12 +37,11 @@ def cosine(a, b):
     return float(np.vdot(a, b) / np.linalg.norm(a) / np.linalg.norm(b))
 
 
-def test_a_stream_of_frames_agrees_with_the_numpy_engine(engine, case, stored, rng):
+def test_a_stream_of_frames_agrees_with_the_numpy_engine(engine, case, stored, load_oracle, rng):
     """Prompt, frames on pages in no order, one evicted from the middle; the same tokens fed to both."""
     from vla_edge_ros.engines.cuda import inspection
 
-    oracle = NumpyEngine(case.config, stored)
-    oracle.load()
+    oracle = load_oracle(stored)
     prompt = rng.integers(0, case.decoder.vocab_size, case.config.cache.page_slots // 2 + 1)
     for each in (engine, oracle):
         each.write_prompt(prompt, [1])
@@ -226,7 +224,7 @@ def test_close_twice_and_load_again(case, stored, rng):
     ("multiprocessors", "shared_kb"), [(8, 163), (16, 99), (1, 99)], ids=["8 of sm_87", "16 of sm_89", "1"]
 )
 def test_planned_for_a_small_chip_it_gives_the_same_tokens_with_and_without_drafts(
-    case, weights, rng, monkeypatch, multiprocessors, shared_kb
+    case, weights, load_oracle, rng, monkeypatch, multiprocessors, shared_kb
 ):
     """A stand-in: fewer blocks, shorter rings and operands read through the L2, on the chip that is there."""
     from vla_edge_ros.engines.cuda import engine as module
@@ -238,9 +236,8 @@ def test_planned_for_a_small_chip_it_gives_the_same_tokens_with_and_without_draf
         there, multiprocessors=multiprocessors, shared_bytes=shared, shared_bytes_sm=shared + 1024
     )
     monkeypatch.setattr(module, "current_device", lambda: small)
-    engine, oracle = module.CudaEngine(case.config, weights), NumpyEngine(case.config, weights)
+    engine, oracle = module.CudaEngine(case.config, weights), load_oracle(weights)
     engine.load()
-    oracle.load()
     for pages in ([3], [3, 7], [7, 5]):
         pixels, view = frame_of(rng, case), view_of(case, pages)
         for each in (engine, oracle):

@@ -60,6 +60,14 @@ def test_integers_take_their_bits_and_their_scales(weights, bits, needs):
         assert got[name] == needs[name]
 
 
+def test_int8_keys_and_values_take_nine_bytes_for_sixteen(needs):
+    got = scratch_needs(plan(QWEN2_5_CODER_1_5B, VlaConfig(engine=EngineConfig(kv="int8")), H200))
+    assert got["kv_cache"] * 16 == needs["kv_cache"] * 9
+    assert {name: got[name] for name in got if name != "kv_cache"} == {
+        name: needs[name] for name in got if name != "kv_cache"
+    }
+
+
 def test_over_the_ceiling_no_device_is_asked_and_the_error_is_the_table(needs):
     with pytest.raises(EngineError, match=r"(?s)vram_ceiling_mb is 3000.*gate_up.*piece \(loading\).*total"):
         DeviceMemory(needs, 3000 * MB, {"piece": PIECE_BYTES})

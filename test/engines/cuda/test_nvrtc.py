@@ -32,10 +32,12 @@ CHIPS = {
     100: (148, 232448, 233472),
     120: (170, 101376, 102400),
 }
-# Integers differ from bfloat16 in plain C++ and one instruction of sm_80: three chips stand for the rest.
+# Integers differ from bfloat16 in plain C++ and one instruction of sm_80: three chips stand for the rest. And
+# of keys and values in int8 a chip of each kind: with a graph of kernels only, and with a persistent one.
 COMPILED = [
-    *(("bf16", chip) for chip in CHIPS),
-    *((name, chip) for name in ("int8", "int4") for chip in (87, 90, 120)),
+    *(("bf16", "int8" if chip == 100 else "bf16", chip) for chip in CHIPS),
+    *(("int8", "bf16", chip) for chip in (87, 90, 120)),
+    *(("int4", "int8" if chip == 87 else "bf16", chip) for chip in (87, 90, 120)),
 ]
 ODD = DecoderConfig(
     hidden_size=192,
@@ -52,7 +54,7 @@ ODD_CONFIG = VlaConfig(
     cache=CacheConfig(capacity_slots=1024, page_slots=64),
     action=ActionConfig(bins=37),
 )
-FORMATS = ("bf16", "int8", "int4")
+FORMATS = (("bf16", "bf16"), ("int8", "int8"), ("int4", "bf16"))  # of weights, of keys and values
 TEXT = nvrtc.kernel_text()
 TINY_FILE = ("embedding.cu", 90, {"HIDDEN": 64, "EMBEDDING_BITS": 16, "EMBEDDING_TILES": 4})
 
@@ -71,11 +73,11 @@ def every_source(sizes):
     return [*loading_sources(), *(source for name in sizes.passes for source in pass_sources(sizes, name))]
 
 
-@pytest.mark.parametrize(("weights", "architecture"), COMPILED)
+@pytest.mark.parametrize(("weights", "kv", "architecture"), COMPILED)
 def test_all_kernels_compile_at_full_size_and_a_second_start_compiles_nothing(
-    architecture, weights, monkeypatch
+    architecture, weights, kv, monkeypatch
 ):
-    config = VlaConfig(engine=EngineConfig(weights=weights, draft="last_action"))
+    config = VlaConfig(engine=EngineConfig(weights=weights, kv=kv, draft="last_action"))
     sizes = plan(QWEN2_5_CODER_1_5B, config, Device("chip", architecture, *CHIPS[architecture]))
     sources = every_source(sizes)
     assert set(sizes.passes) == {"decode", "prefill", "drafted", "verify"}
@@ -85,9 +87,9 @@ def test_all_kernels_compile_at_full_size_and_a_second_start_compiles_nothing(
     assert [nvrtc.compile_kernels(file, architecture, macros) for file, _, macros in sources] == first
 
 
-@pytest.mark.parametrize("weights", FORMATS)
-def test_all_kernels_compile_at_odd_sizes(weights):
-    config = replace(ODD_CONFIG, engine=EngineConfig(weights=weights, draft="last_action"))
+@pytest.mark.parametrize(("weights", "kv"), FORMATS)
+def test_all_kernels_compile_at_odd_sizes(weights, kv):
+    config = replace(ODD_CONFIG, engine=EngineConfig(weights=weights, kv=kv, draft="last_action"))
     sizes = plan(ODD, config, Device("chip", 87, *CHIPS[87]))
     for file, _, macros in every_source(sizes):
         assert nvrtc.compile_kernels(file, 87, macros)

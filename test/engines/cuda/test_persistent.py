@@ -32,9 +32,10 @@ def planned(device, config=None, decoder=QWEN2_5_CODER_1_5B):
 
 @pytest.mark.parametrize("weights", ["bf16", "int8", "int4"])
 @pytest.mark.parametrize("draft", ["none", "last_action"])
+@pytest.mark.parametrize("kv", ["bf16", "int8"])
 @pytest.mark.parametrize("device", [H200, A100], ids=lambda device: device.name)
-def test_a_step_fits_large_chips_in_every_format(device, weights, draft):
-    fit = planned(device, VlaConfig(engine=EngineConfig(weights=weights, draft=draft)))
+def test_a_step_fits_large_chips_in_every_format(device, weights, draft, kv):
+    fit = planned(device, VlaConfig(engine=EngineConfig(weights=weights, draft=draft, kv=kv)))
     assert isinstance(fit, PersistentDecode), fit
     assert fit.blocks == device.multiprocessors and fit.held_stages < fit.stages
     assert fit.shared_bytes <= device.shared_bytes

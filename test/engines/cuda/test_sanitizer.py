@@ -19,14 +19,21 @@ FOUND = 9
 
 
 @pytest.mark.parametrize(
-    ("head_dim", "weights"), [(64, "bf16"), (128, "bf16"), (64, "int8"), (64, "int4"), (128, "int4")]
+    ("head_dim", "weights", "kv"),
+    [
+        (64, "bf16", "bf16"),
+        (128, "bf16", "bf16"),
+        (64, "int8", "int8"),
+        (64, "int4", "bf16"),
+        (128, "int4", "int8"),
+    ],
 )
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
-def test_a_small_model_is_clean(tool, head_dim, weights):
+def test_a_small_model_is_clean(tool, head_dim, weights, kv):
     sanitizer = shutil.which("compute-sanitizer")
     if sanitizer is None:
         pytest.skip("compute-sanitizer is not installed")
-    program = [sys.executable, PROGRAM, str(head_dim), weights]
+    program = [sys.executable, PROGRAM, str(head_dim), weights, kv]
     ran = subprocess.run(
         [sanitizer, "--tool", tool, "--error-exitcode", str(FOUND), *program],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

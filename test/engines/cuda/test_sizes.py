@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, FrameConfig, VlaConfig
+from vla_edge_ros.engines.cuda.kv_page import KV_FORMATS
 from vla_edge_ros.engines.cuda.projection import GEMM_WARPS, MOST_RING_BYTES, TILE_K, plan_projections
 from vla_edge_ros.engines.cuda.sizes import QKV_TOKEN_BYTES, Device, plan
 from vla_edge_ros.engines.cuda.token_rows import TokenRows
@@ -84,15 +85,19 @@ decoders = st.builds(
     st.sampled_from(DEVICES),
     st.sampled_from([(128, 64, 32), (48, 32, 16), (128, 128, 64)]),
     st.sampled_from(sorted(FORMATS)),
+    st.sampled_from(sorted(KV_FORMATS)),
 )
-def test_every_accepted_size_fits_every_chip_in_every_format(decoder, device, frame, weights):
+def test_every_accepted_size_fits_every_chip_in_every_format(decoder, device, frame, weights, kv):
     width, height, slots = frame
     config = VlaConfig(
         frame=FrameConfig(width=width, height=height),
         cache=CacheConfig(capacity_slots=slots * 64, page_slots=slots),
-        engine=EngineConfig(weights=weights, draft="last_action"),
+        engine=EngineConfig(weights=weights, kv=kv, draft="last_action"),
     )
     sizes = plan(decoder, config, device)
+    assert sizes.macros(sizes.decode)["KV_BITS"] == KV_FORMATS[kv].bits
+    if sizes.persistent:
+        assert sizes.persistent.shared_bytes <= device.shared_bytes
     for variant in sizes.passes.values():
         for cut in (variant.qkv, variant.output, variant.gate_up, variant.down, variant.head, variant.patch):
             assert cut.shared_bytes <= device.shared_bytes

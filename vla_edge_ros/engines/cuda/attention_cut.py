@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from vla_edge_ros.engines.cuda.device_sizes import Device
+from vla_edge_ros.engines.cuda.kv_page import KvFormat
 from vla_edge_ros.engines.cuda.token_rows import TokenRows
 from vla_edge_ros.engines.cuda.weight_format import TILE_ROWS, WARP
 from vla_edge_ros.model.decoder_config import DecoderConfig
@@ -39,12 +40,18 @@ class Attention:
 
 
 def plan_attentions(
-    variants: Sequence[TokenRows], decoder: DecoderConfig, device: Device, pages: int, slots: int
+    variants: Sequence[TokenRows],
+    decoder: DecoderConfig,
+    device: Device,
+    pages: int,
+    slots: int,
+    kv: KvFormat,
 ) -> list[Attention]:
     """One cut a variant. All deal pages to the same warps and, for action tokens, to the same splits."""
     key_warps = MOST_KEY_WARPS
     while key_warps > 1 and any(
-        attention_shared(rows, key_warps, _row_warps(rows, decoder), 1, slots, decoder) > device.shared_bytes
+        attention_shared(rows, key_warps, _row_warps(rows, decoder), 1, slots, decoder, kv)
+        > device.shared_bytes
         for rows in variants
     ):
         key_warps //= 2
@@ -54,7 +61,7 @@ def plan_attentions(
     beside = max(_action_blocks(rows, splits, decoder) if rows.frame else 0 for rows in variants)
     multiprocessors = device.multiprocessors
     room = multiprocessors - beside if multiprocessors >= 2 * beside else multiprocessors
-    return [_cut(rows, key_warps, splits, room, decoder, device, pages, slots) for rows in variants]
+    return [_cut(rows, key_warps, splits, room, decoder, device, pages, slots, kv) for rows in variants]
 
 
 def _row_groups(rows: TokenRows, tokens: int, decoder: DecoderConfig) -> int:
@@ -80,6 +87,7 @@ def _cut(
     device: Device,
     pages: int,
     slots: int,
+    kv: KvFormat,
 ) -> Attention:
     """``room``: multiprocessors that a frame's blocks share."""
     row_warps = _row_warps(rows, decoder)
@@ -96,7 +104,7 @@ def _cut(
         split_blocks = max(frame_splits, ceil(action_splits / SPLITS_IN_TURN))
 
     def shared(buffers: int) -> int:
-        return attention_shared(rows, key_warps, row_warps, buffers, slots, decoder)
+        return attention_shared(rows, key_warps, row_warps, buffers, slots, decoder, kv)
 
     loops = min(used) * key_warps < pages
     buffers = 2 if loops and shared(2) <= device.shared_bytes else 1
@@ -114,12 +122,22 @@ def _cut(
 
 
 def attention_shared(
-    rows: TokenRows, key_warps: int, row_warps: int, buffers: int, slots: int, decoder: DecoderConfig
+    rows: TokenRows,
+    key_warps: int,
+    row_warps: int,
+    buffers: int,
+    slots: int,
+    decoder: DecoderConfig,
+    kv: KvFormat,
 ) -> int:
-    """Bytes of attention.cu: pages, queries and angles; or in their place what the key warps merge."""
+    """Bytes of attention.cu: pages, queries and angles; or in their place what the key warps merge.
+
+    A frame's int8 keys are turned into a place of their own, one page a key warp.
+    """
     head_dim, query_rows = decoder.head_dim, rows.tokens * decoder.group_size
     turns = min(rows.tokens, (row_warps * TILE_ROWS - 1) // decoder.group_size + 2)
-    pages = buffers * key_warps * 2 * slots * head_dim * 2
+    turned = slots * head_dim * 2 if rows.frame and kv.bits == 8 else 0
+    pages = key_warps * (buffers * 2 * kv.page_bytes(slots, head_dim) + turned)
     queries = row_warps * TILE_ROWS * (head_dim + 8) * 4
     of_frame = buffers * key_warps + turns if rows.frame else 0
     of_action = buffers * key_warps * turns if rows.action else 0

@@ -13,11 +13,12 @@ CANDIDATE_BYTES = 8
 
 def page_bytes(sizes: Sizes) -> int:
     """Keys, or values, of all KV heads in one page of one layer."""
-    return sizes.decoder.kv_size * sizes.page_slots * 2
+    decoder = sizes.decoder
+    return decoder.num_key_value_heads * sizes.kv.page_bytes(sizes.page_slots, decoder.head_dim)
 
 
 def kv_layer_bytes(sizes: Sizes) -> int:
-    """Keys, or values, of one layer: ``[page][KV head][slots in operand order]``."""
+    """Keys, or values, of one layer: ``[page][KV head][what kv_page.py says]``."""
     return sizes.pages * page_bytes(sizes)
 
 

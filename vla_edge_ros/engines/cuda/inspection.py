@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vla_edge_ros.engines.cuda.buffers import kv_layer_bytes
+from vla_edge_ros.engines.cuda.kv_page import PageOrder
 from vla_edge_ros.engines.cuda.projection import TILE_K
 from vla_edge_ros.engines.cuda.token_rows import TILE_TOKENS, TokenRows
 from vla_edge_ros.model.bfloat16 import bfloat16_to_float32, float32_to_bfloat16
@@ -21,23 +22,6 @@ if TYPE_CHECKING:
     from vla_edge_ros.engines.cuda.engine import CudaEngine
 
 Float = NDArray[np.float32]
-
-
-def key_offsets(slots: int, head_dim: int) -> NDArray[np.int64]:
-    """``[slot, dim]`` -> element in one KV head's page of keys."""
-    slot, dim = np.mgrid[:slots, :head_dim]
-    half, in_half = np.divmod(dim, head_dim // 2)
-    lane = slot % 8 * 4 + dim % 8 // 2
-    reg = half * 2 + dim % 16 // 8
-    return ((slot // 8 * (head_dim // 32) + in_half // 16) * 32 + lane) * 8 + reg * 2 + dim % 2
-
-
-def value_offsets(slots: int, head_dim: int) -> NDArray[np.int64]:
-    """``[slot, dim]`` -> element in one KV head's page of values."""
-    slot, dim = np.mgrid[:slots, :head_dim]
-    lane = dim % 8 * 4 + slot % 8 // 2
-    reg = dim // 8 % 2 * 2 + slot % 16 // 8
-    return ((slot // 16 * (head_dim // 16) + dim // 16) * 32 + lane) * 8 + reg * 2 + slot % 2
 
 
 def operand_offsets(rows: TokenRows, k: int) -> tuple[NDArray[np.int64], int]:
@@ -85,38 +69,34 @@ def write_operand(engine: CudaEngine, buffer: str, rows: TokenRows, values: Floa
 
 
 def _pages(engine: CudaEngine, layer: int, value: int) -> cupy.ndarray:
+    """Bytes ``[page, kv head, page bytes]``."""
     sizes = engine.sizes
-    count = kv_layer_bytes(sizes) // 2
-    whole = engine.buffers.array("kv_cache", np.uint16, (sizes.decoder.num_hidden_layers * 2 * count,))
+    count = kv_layer_bytes(sizes)
+    whole = engine.buffers.array("kv_cache", np.uint8, (sizes.decoder.num_hidden_layers * 2 * count,))
     part = whole[(2 * layer + value) * count : (2 * layer + value + 1) * count]
     return part.reshape(sizes.pages, sizes.decoder.num_key_value_heads, -1)
 
 
 def read_kv(engine: CudaEngine, layer: int) -> tuple[Float, Float]:
     """Keys and values ``[page, kv head, slot, dim]``; keys are rotated by their slot, as they are stored."""
-    slots, dim = engine.sizes.page_slots, engine.sizes.decoder.head_dim
-    keys, values = (_pages(engine, layer, value).get() for value in (0, 1))
-    return (
-        bfloat16_to_float32(keys[:, :, key_offsets(slots, dim)]),
-        bfloat16_to_float32(values[:, :, value_offsets(slots, dim)]),
+    keys, values = (
+        order.unpack(_pages(engine, layer, value).get(), engine.sizes.kv)
+        for value, order in enumerate(_orders(engine))
     )
+    return keys, values
 
 
 def write_kv(engine: CudaEngine, layer: int, keys: Float, values: Float) -> None:
-    """The whole layer; NaN is allowed, to poison slots that nothing may read."""
-    slots, dim = engine.sizes.page_slots, engine.sizes.decoder.head_dim
-    for value, (plain, offsets) in enumerate(
-        ((keys, key_offsets(slots, dim)), (values, value_offsets(slots, dim)))
-    ):
-        bits = np.empty((*plain.shape[:2], slots * dim), np.uint16)
-        bits[:, :, offsets] = _to_bits(plain)
-        _pages(engine, layer, value).set(bits)
+    """The whole layer, as the engine keeps it; NaN is allowed, to poison slots that nothing may read."""
+    for value, (plain, order) in enumerate(zip((keys, values), _orders(engine), strict=True)):
+        _pages(engine, layer, value).set(order.pack(plain, engine.sizes.kv))
     cupy.cuda.runtime.deviceSynchronize()
 
 
-def _to_bits(values: Float) -> NDArray[np.uint16]:
-    bits = float32_to_bfloat16(np.nan_to_num(values))
-    return np.where(np.isnan(values), np.uint16(0x7FC0), bits)
+def _orders(engine: CudaEngine) -> tuple[PageOrder, PageOrder]:
+    """Of keys, of values."""
+    slots, dim = engine.sizes.page_slots, engine.sizes.decoder.head_dim
+    return PageOrder.of_keys(slots, dim), PageOrder.of_values(slots, dim)
 
 
 def residual(engine: CudaEngine, name: str, stream: str, partials: str) -> Float:

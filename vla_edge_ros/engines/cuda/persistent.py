@@ -73,7 +73,7 @@ def plan_persistent(sizes: Sizes) -> PersistentDecode | str:
     stage_bytes = GEMM_WARPS * sizes.weights.stage_bytes(stage_tiles)
     fixed = _fixed_shared_bytes(sizes)
     left = device.shared_bytes - _STATIC_SHARED_BYTES - fixed
-    pages = attention.key_warps * 2 * sizes.page_slots * decoder.head_dim * 2
+    pages = attention.key_warps * 2 * sizes.kv.page_bytes(sizes.page_slots, decoder.head_dim)
     stages = min(MOST_STAGES[bits], (left - pages) // stage_bytes)
     if stages < FEWEST_STAGES:
         return f"{device.shared_bytes} bytes of shared memory a block, too few for rings beside {pages}"

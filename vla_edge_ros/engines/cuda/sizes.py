@@ -15,6 +15,7 @@ from math import ceil
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.cuda.attention_cut import Attention, plan_attentions
 from vla_edge_ros.engines.cuda.device_sizes import Device
+from vla_edge_ros.engines.cuda.kv_page import KV_FORMATS, KvFormat
 from vla_edge_ros.engines.cuda.persistent import PersistentDecode, plan_persistent
 from vla_edge_ros.engines.cuda.projection import Projection, plan_projections
 from vla_edge_ros.engines.cuda.token_rows import TILE_TOKENS, TokenRows
@@ -62,6 +63,7 @@ class Sizes:
     device: Device
     weights: WeightFormat  # of the layers' matrices
     embedding: WeightFormat  # of embedding and head
+    kv: KvFormat
     pages: int
     page_slots: int
     ranks: int  # rows of the rotary table
@@ -103,6 +105,7 @@ class Sizes:
             "SOFTMAX_SCALE": f"{decoder.head_dim**-0.5!r}f",
             "PAGE_SLOTS": self.page_slots,
             "MAX_PAGES": self.pages,
+            "KV_BITS": self.kv.bits,
             "WEIGHT_BITS": cut.weights.bits,
             "EMBEDDING_BITS": self.embedding.bits,
             "EMBEDDING_TILES": ceil(decoder.vocab_size / TILE_ROWS),
@@ -134,6 +137,7 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
     pages, slots = config.cache.pages, config.cache.page_slots
     body = FORMATS[config.engine.weights]
     embedding = FORMATS[format_of(EMBEDDING, config.engine.weights)]
+    kv = KV_FORMATS[config.engine.kv]
     intermediate = round_up(decoder.intermediate_size, body.tile_k)
     patch_values = round_up(config.frame.patch_size**2 * 3, BF16.tile_k)
     whole_head = config.action.head == "full_vocabulary"
@@ -157,7 +161,7 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
         hidden, q_size = decoder.hidden_size, decoder.q_size
         qkv_bytes = max(kind.tokens for kind in rows.values()) * QKV_TOKEN_BYTES
         families = (
-            plan_attentions(list(rows.values()), decoder, device, pages, slots),
+            plan_attentions(list(rows.values()), decoder, device, pages, slots, kv),
             cut(q_size + 2 * decoder.kv_size, hidden, 1, own_bytes=qkv_bytes),
             cut(hidden, q_size, 8),
             cut(2 * intermediate, hidden, 1),
@@ -185,6 +189,7 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
         device=device,
         weights=body,
         embedding=embedding,
+        kv=kv,
         pages=pages,
         page_slots=slots,
         ranks=config.cache.capacity_slots + slots,
