@@ -57,6 +57,7 @@ struct Shared {
   ChunkState state;
   Share shares[GEMM_WARPS][PHASES];
   volatile int stop;
+  volatile uint32 attended;  // arrivals behind the attention, of the last layer whose are all there
 };
 constexpr int SHARED_BEFORE_RINGS = divided_up(sizeof(Shared), 128) * 128;
 static_assert(SHARED_BEFORE_RINGS <= FIXED_SHARED_BYTES, "more shared memory than was planned");

@@ -7,8 +7,10 @@
 // its block waits for others at a gate (grid_gates.cuh). Of a layer's gates only those around the MLP and
 // before QKV are for all blocks; attention and what feeds it concern those that have a share of it.
 //
-// A release takes as long as the requests before it, so a phase asks for no more weights in its last
-// HELD_STAGES, and goes on asking once it has arrived at its gate.
+// What is on its way delays all that comes behind it, so a phase asks for no more weights in its last HELD_STAGES,
+// and goes on asking once it has arrived at its gate, a stage at a time. Blocks that have no share of the attention
+// ask meanwhile for AHEAD_UNITS row tiles a block of gate/up, as far as the L2, at a pace that leaves the memory
+// free for others.
 //
 //   input          f32   [HIDDEN], the residual stream before the first layer
 //   residual_out   f32   [HIDDEN], the stream before the last layer's down projection; its parts are to be added
@@ -31,7 +33,10 @@ static_assert(MAX_PAGES <= ACTION_SPLITS * KEY_WARPS, "a key warp has one page")
 
 // By the whole block. False: given up.
 __device__ __forceinline__ bool pass_gate(Shared& shared, GridGates* gates, int gate, uint32 arrivals) {
-  if (threadIdx.x == 0 && !wait_at_gate(gates, gate, arrivals)) shared.stop = 1;
+  if (threadIdx.x == 0) {
+    if (!wait_at_gate(gates, gate, arrivals)) shared.stop = 1;
+    if (gate == GATE_ATTENTION) shared.attended = arrivals;
+  }
   __syncthreads();
   return !shared.stop;
 }
@@ -41,7 +46,26 @@ __device__ __forceinline__ void arrive(GridGates* gates, int gate, LayerStream& 
   if (threadIdx.x == 0) add_release(&gates->arrived[gate].value);
   if (HELD_STAGES > 0) {
     __syncthreads();
-    weights.resume();
+    weights.resume(threadIdx.x >= WARP);  // the first warp's next task is to poll
+  }
+}
+
+constexpr int FREE_BLOCKS = BLOCKS - ATTENTION_UNITS;
+constexpr int AHEAD_BYTES = 4096, AHEAD_CYCLES = 1000;  // a request of a warp, and the time between two of them
+
+// By the warps of a block without a share of the attention, but for the first one, which waits at the gate. From
+// the second row tile of each block on: the first one is in the rings.
+__device__ __forceinline__ void fetch_ahead(const Shared& shared, const uint8* gate_up, uint32 arrivals) {
+  constexpr int ROUND = GateUp::ACROSS * GateUp::K_TILES * TILE_BYTES;  // a row tile of each block
+  constexpr int UNITS = at_most(AHEAD_UNITS, GateUp::ROW_TILES / GateUp::ACROSS - 1), WARPS = GEMM_WARPS - 1;
+  uint32 begun = clock();
+  for (int piece = (int)blockIdx.x * WARPS + (int)threadIdx.x / WARP - 1; piece < UNITS * (ROUND / AHEAD_BYTES);
+       piece += FREE_BLOCKS * WARPS) {
+    while ((uint32)clock() - begun < AHEAD_CYCLES)
+      if (shared.attended == arrivals) return;
+    const uint8* line = gate_up + ROUND + (uint64)piece * AHEAD_BYTES + threadIdx.x % WARP * (AHEAD_BYTES / WARP);
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+    begun += AHEAD_CYCLES;
   }
 }
 
@@ -97,7 +121,10 @@ __device__ __forceinline__ bool run_layer(Shared& shared, LayerStream& weights, 
 
   gain.load(args.norms + (2 * layer + 1) * HIDDEN);
   if (Output::units() > 0) {
-    if (!pass_gate(shared, gates, GATE_ATTENTION, turn * splits * KV_HEADS)) return false;
+    const uint32 attended = turn * splits * KV_HEADS;
+    if (AHEAD_UNITS > 0 && blockIdx.x < FREE_BLOCKS && threadIdx.x >= WARP)
+      fetch_ahead(shared, args.gate_up + layer * stride.gate_up, attended);
+    if (!pass_gate(shared, gates, GATE_ATTENTION, attended)) return false;
     clock.mark(PAST_ATTENTION);
     const int k_count = Output::tile_count() * WEIGHT_TILE_K;
     merge_splits(shared.vector, args.attended, args.softmax, splits, Output::first_tile() * WEIGHT_TILE_K,
@@ -150,7 +177,10 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, 1) decode_layers(cons
 
   for (int i = threadIdx.x; i < sizeof(ChunkState) / 4; i += GEMM_THREADS)
     ((int*)&shared.state)[i] = ((const int*)args.state)[i];
-  if (threadIdx.x == 0) shared.stop = 0;
+  if (threadIdx.x == 0) {
+    shared.stop = 0;
+    shared.attended = 0;
+  }
   if (lane == 0) {
     Share* shares = shared.shares[warp];
     describe<Qkv>(shares[0], args.qkv, args.stride.qkv, warp);

@@ -62,9 +62,14 @@ class LayerStream {
     oldest_ = oldest_ + 1 == STAGES ? 0 : oldest_ + 1;
   }
 
-  __device__ __forceinline__ void resume() {
+  // The next stage when those before have landed, where `paced`: what queues at the memory delays what the block
+  // waits for at its gate.
+  __device__ __forceinline__ void resume(bool paced) {
 #pragma unroll 1
-    for (; held_ > 0; --held_) issue(oldest_ >= held_ ? oldest_ - held_ : oldest_ - held_ + STAGES);
+    for (bool first = true; held_ > 0; --held_, first = false) {
+      if (paced && !first) copy_async_wait<0>();
+      issue(oldest_ >= held_ ? oldest_ - held_ : oldest_ - held_ + STAGES);
+    }
   }
 
  private:

@@ -20,4 +20,5 @@ def current_device() -> Device:
         multiprocessors=properties["multiProcessorCount"],
         shared_bytes=properties["sharedMemPerBlockOptin"],
         shared_bytes_sm=properties["sharedMemPerMultiprocessor"],
+        l2_bytes=properties["l2CacheSize"],
     )

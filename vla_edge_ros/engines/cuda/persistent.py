@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vla_edge_ros.engines.cuda.projection import GEMM_WARPS
-from vla_edge_ros.engines.cuda.weight_format import TILE_ROWS
+from vla_edge_ros.engines.cuda.weight_format import TILE_BYTES, TILE_ROWS
 
 if TYPE_CHECKING:
     from vla_edge_ros.engines.cuda.projection import Projection
@@ -24,6 +24,9 @@ GATES_BYTES = (len(GATES) + 2) * 128  # GridGates of grid_gates.cuh
 STAGE_TILES = {16: 6, 8: 3, 4: 3}
 MOST_STAGES = {16: 4, 8: 8, 4: 8}
 HELD_STAGES = {16: 2, 8: 0, 4: 0}
+# Row tiles a block of gate/up that are brought into the L2 while attention runs, in a quarter of it at most.
+# Integers gain nothing by it: there gate/up does not wait for the memory.
+AHEAD_UNITS = {16: 2, 8: 0, 4: 0}
 FEWEST_STAGES = 2
 MOST_COLUMN_WORDS = 96  # registers a lane for the columns of one projection
 MOST_POLLS = 4_000_000  # of a gate: 1 to 2 s, where a step takes 1 ms
@@ -39,6 +42,7 @@ class PersistentDecode:
     stage_tiles: int
     stages: int
     held_stages: int
+    ahead_units: int
     fixed_shared_bytes: int
     shared_bytes: int
 
@@ -49,6 +53,7 @@ class PersistentDecode:
             "STAGE_TILES": self.stage_tiles,
             "STAGES": self.stages,
             "HELD_STAGES": self.held_stages,
+            "AHEAD_UNITS": self.ahead_units,
             "FIXED_SHARED_BYTES": self.fixed_shared_bytes,
             "MOST_POLLS": MOST_POLLS,
         }
@@ -79,7 +84,9 @@ def plan_persistent(sizes: Sizes) -> PersistentDecode | str:
         return f"{device.shared_bytes} bytes of shared memory a block, too few for rings beside {pages}"
     held = min(HELD_STAGES[bits], stages - 1)
     shared = fixed + pages + stage_bytes * stages
-    return PersistentDecode(device.multiprocessors, stage_tiles, stages, held, fixed, shared)
+    return PersistentDecode(
+        device.multiprocessors, stage_tiles, stages, held, _ahead_units(sizes), fixed, shared
+    )
 
 
 def _k_of(sizes: Sizes) -> tuple[tuple[int, Projection], ...]:
@@ -95,6 +102,12 @@ def _k_of(sizes: Sizes) -> tuple[tuple[int, Projection], ...]:
 def _slice_tiles(sizes: Sizes, k: int, parts: int) -> int:
     tiles = -(-sizes.weights.k_tiles(k) // parts)
     return -(-tiles // GEMM_WARPS)
+
+
+def _ahead_units(sizes: Sizes) -> int:
+    device, weights = sizes.device, sizes.weights
+    row_tile = weights.k_tiles(sizes.decoder.hidden_size) * TILE_BYTES
+    return min(AHEAD_UNITS[weights.bits], device.l2_bytes // 4 // (row_tile * device.multiprocessors))
 
 
 def _fixed_shared_bytes(sizes: Sizes) -> int:
