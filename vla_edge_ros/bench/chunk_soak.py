@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chunks for minutes or hours on one GPU: no hang, no token and no bit that ever differs.
 
-``python -m vla_edge_ros.bench.chunk_soak --minutes 60 [--json PATH]``
+``python -m vla_edge_ros.bench.chunk_soak --minutes 60 [--weights int8] [--kv int8] [--json PATH]``
 
 A few frames over a full cache are visited in random order, each time with another draft: none, the right one,
 one with a wrong guess at a random place, a random one. Tokens, the last logits and the keys and values of the
-frame and the action must be those of the first visit, bit for bit.
+frame and the action, of all layers, must be those of the first visit, bit for bit.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from vla_edge_ros.types import CacheView
 
 FRAMES = 16
 ACTION_TOKENS = 8
-CHECK_EVERY = 20  # chunks between two looks at the cache's bits, which take longer than a chunk
-LAYERS = (0, -1)  # whose keys and values are looked at
+CHECK_EVERY = 10  # chunks between two looks at the cache's bits, which take about as long as a chunk
 
 
 def drafts_of(rng: np.random.Generator, tokens: tuple[int, ...], ids: np.ndarray) -> dict[str, list[int]]:
@@ -45,13 +44,7 @@ def drafts_of(rng: np.random.Generator, tokens: tuple[int, ...], ids: np.ndarray
 
 def bits_of(engine: CudaEngine, view: CacheView) -> bytes:
     """Keys and values of the frame's page and of the action's page."""
-    pages = [int(view.pages[-1]), view.action_page]
-    layers = engine.sizes.decoder.num_hidden_layers
-    parts = []
-    for layer in LAYERS:
-        for kept in inspection.read_kv(engine, layer % layers):
-            parts.append(kept[pages].tobytes())
-    return b"".join(parts)
+    return b"".join(inspection.kept_bytes(engine, page) for page in (int(view.pages[-1]), view.action_page))
 
 
 def soak(engine: CudaEngine, minutes: float, seed: int, least_chunks: int = 0) -> dict[str, Any]:
@@ -103,12 +96,15 @@ def soak(engine: CudaEngine, minutes: float, seed: int, least_chunks: int = 0) -
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--weights", default="bf16")
+    parser.add_argument("--kv", default="bf16")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", default="")
     chosen = parser.parse_args(arguments)
-    engine = CudaEngine(VlaConfig(engine=EngineConfig(draft="last_action")))
+    config = EngineConfig(weights=chosen.weights, kv=chosen.kv, draft="last_action")
+    engine = CudaEngine(VlaConfig(engine=config))
     engine.load()
-    row = soak(engine, chosen.minutes, chosen.seed)
+    row = {"weights": config.weights, "kv": config.kv, **soak(engine, chosen.minutes, chosen.seed)}
     engine.close()
     print(machine())
     print_table([{"what": key, "value": value} for key, value in row.items()])

@@ -42,6 +42,16 @@ def test_a_step_fits_large_chips_in_every_format(device, weights, draft, kv):
 
 
 @pytest.mark.parametrize(
+    ("l2_megabytes", "weights", "units"),
+    [(50, "bf16", 2), (40, "bf16", 1), (4, "bf16", 0), (0, "bf16", 0), (50, "int8", 0), (50, "int4", 0)],
+)
+def test_gate_up_is_asked_for_ahead_where_a_quarter_of_the_l2_holds_it(l2_megabytes, weights, units):
+    device = replace(H200, l2_bytes=l2_megabytes << 20)  # a row tile a block is 6.2 MB
+    fit = planned(device, VlaConfig(engine=EngineConfig(weights=weights)))
+    assert fit.ahead_units == units and fit.macros()["AHEAD_UNITS"] == units
+
+
+@pytest.mark.parametrize(
     ("device", "config", "decoder", "reason"),
     [
         (ORIN, VlaConfig(), QWEN2_5_CODER_1_5B, "64 shares of the attention on 16 multiprocessors"),

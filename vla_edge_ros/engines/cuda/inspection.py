@@ -12,7 +12,7 @@ import cupy
 import numpy as np
 from numpy.typing import NDArray
 
-from vla_edge_ros.engines.cuda.buffers import kv_layer_bytes
+from vla_edge_ros.engines.cuda.buffers import kv_layer_bytes, page_bytes
 from vla_edge_ros.engines.cuda.kv_page import PageOrder
 from vla_edge_ros.engines.cuda.projection import TILE_K
 from vla_edge_ros.engines.cuda.token_rows import TILE_TOKENS, TokenRows
@@ -84,6 +84,18 @@ def read_kv(engine: CudaEngine, layer: int) -> tuple[Float, Float]:
         for value, order in enumerate(_orders(engine))
     )
     return keys, values
+
+
+def kept_bytes(engine: CudaEngine, page: int) -> bytes:
+    """One page of all layers, as it lies in memory: to see whether a bit differs."""
+    sizes = engine.sizes
+    pitch, width = kv_layer_bytes(sizes), page_bytes(sizes)
+    rows = 2 * sizes.decoder.num_hidden_layers  # keys and values of a layer
+    kept = np.empty((rows, width), np.uint8)
+    first = engine.buffers["kv_cache"] + page * width
+    to_host = cupy.cuda.runtime.memcpyDeviceToHost
+    cupy.cuda.runtime.memcpy2D(kept.ctypes.data, width, first, pitch, width, rows, to_host)
+    return kept.tobytes()
 
 
 def write_kv(engine: CudaEngine, layer: int, keys: Float, values: Float) -> None:
