@@ -14,7 +14,14 @@ torch = pytest.importorskip("torch")
 
 from vla_edge_ros.bench import huggingface_reference as reference  # noqa: E402
 from vla_edge_ros.bench.outlier_weights import OutlierWeights  # noqa: E402
-from vla_edge_ros.bench.weight_accuracy import OUTLIERS, RANDOM_1_5B, compare, format_rows  # noqa: E402
+from vla_edge_ros.bench.weight_accuracy import (  # noqa: E402
+    OUTLIERS,
+    RANDOM_1_5B,
+    compare,
+    format_rows,
+    kv_rows,
+)
+from vla_edge_ros.model.kept_kv import kept_kv  # noqa: E402
 from vla_edge_ros.model.quantise import as_kept  # noqa: E402
 from vla_edge_ros.model.random_weights import RandomWeights  # noqa: E402
 
@@ -53,3 +60,36 @@ def test_the_kernels_add_nothing_to_what_the_format_costs(name, kept_as):
     assert added["relative_error"] < 0.25 * simple["relative_error"]
     assert ours["relative_error"] < 1.05 * simple["relative_error"]
     assert added["most_given_up"] < 0.5 * added["median_margin"], "no more than a near tie"
+
+
+@pytest.mark.parametrize("rule", [kept_kv, reference.largest_by_127])
+def test_the_reference_keeps_keys_and_values_by_a_rule(rule):
+    model = reference.empty_model(SMALL, "cpu")
+    rng = np.random.default_rng(0)
+    for parameter in model.parameters():
+        parameter.copy_(torch.from_numpy(0.1 * rng.standard_normal(parameter.shape).astype(np.float32)))
+    kept = []
+
+    def keep(values):
+        kept.append(rule(values))
+        return kept[-1]
+
+    ids = torch.arange(10)[None]
+    with torch.no_grad():
+        plain = model(ids).logits
+        with reference.kept_keys_and_values(model, keep):
+            changed = model(ids).logits
+        again = model(ids).logits
+    assert len(kept) == 2 * SMALL.num_hidden_layers and all(each.shape[-1] == SMALL.head_dim for each in kept)
+    assert torch.equal(again, plain) and not torch.equal(changed, plain)
+    assert (changed - plain).norm() < 0.05 * plain.norm()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["random", "outliers"])
+def test_the_kernels_add_nothing_to_what_int8_keys_and_values_cost(name):
+    weights = {"random": RandomWeights(RANDOM_1_5B, 3), "outliers": OutlierWeights(OUTLIERS, 3)}[name]
+    ours, same_rule, usual = kv_rows(name, weights, chunks=4)
+    print(ours, same_rule, usual, sep="\n")
+    assert ours["relative_error"] < 1.1 * same_rule["relative_error"]
+    assert same_rule["relative_error"] < 1.5 * usual["relative_error"]

@@ -6,11 +6,15 @@ Needs torch and transformers, which the package does not depend on; used by GPU 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import cupy
 import numpy as np
 import torch
+import transformers.models.llama.modeling_llama as llama
+import transformers.models.qwen2.modeling_qwen2 as qwen2
 from numpy.typing import NDArray
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
@@ -91,6 +95,44 @@ def quantise_model(model: Any, weights: str) -> None:
                 high, low = group.amax(dim=1, keepdim=True), group.amin(dim=1, keepdim=True)
                 scale = (torch.where(high >= -low, high, low) / -8).bfloat16().float()
                 group.copy_(_nearest(group, scale, -8, 7) * scale)
+
+
+@contextmanager
+def kept_keys_and_values(
+    model: Any, rule: Callable[[NDArray[np.float32]], NDArray[np.float32]]
+) -> Iterator[None]:
+    """``model`` with what ``rule`` leaves of keys and values, ``[..., head dim]`` each, in every layer.
+
+    Keys are rotated to their positions before, where the engine rotates them by their slot in the page: the
+    same numbers in other pairs' proportions, and errors of the same size.
+    """
+    module = qwen2 if isinstance(model, Qwen2ForCausalLM) else llama
+    rotated = module.apply_rotary_pos_emb
+
+    def kept(values: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(rule(values.float().cpu().numpy())).to(values.device, values.dtype)
+
+    def rotate_and_keep(*arguments: Any, **named: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        query, key = rotated(*arguments, **named)
+        return query, kept(key)
+
+    def keep_values(projection: Any, _: Any, out: torch.Tensor) -> torch.Tensor:
+        return kept(out.unflatten(-1, (-1, model.config.head_dim))).flatten(-2)
+
+    hooks = [layer.self_attn.v_proj.register_forward_hook(keep_values) for layer in model.model.layers]
+    module.apply_rotary_pos_emb = rotate_and_keep
+    try:
+        yield
+    finally:
+        module.apply_rotary_pos_emb = rotated
+        for hook in hooks:
+            hook.remove()
+
+
+def largest_by_127(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The usual int8 of keys and values: a scale for each token and head, its largest number / 127."""
+    scale = np.abs(values).max(-1, keepdims=True) / np.float32(127)
+    return np.rint(values / np.where(scale == 0, 1, scale)) * scale
 
 
 def _nearest(values: torch.Tensor, scale: torch.Tensor, least: int, most: int) -> torch.Tensor:

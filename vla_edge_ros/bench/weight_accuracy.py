@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What integer weights cost in accuracy, and that the kernels add nothing to it.
+"""What integer weights, keys and values cost in accuracy, and that the kernels add nothing to it.
 
 For each format the engine and Hugging Face transformers, in float32 on the values the format leaves, run the
 same chunks; both are compared with transformers in float32 on the original weights. The second comparison is
 what the format itself costs, whoever computes: an engine without faults is as far from the original as it is.
 
-A chunk is a prompt, frames, and 7 decode steps of the engine's own tokens, from an empty cache: every key and
-value is each model's own. Two models: seeded normal weights at the full size, and small ones with outliers as
-trained weights have them (``outlier_weights.py``; made, not trained). Heads are untied, since with a tied one
-random weights answer each token with itself, and all would agree.
+A chunk is a prompt, frames, and 7 decode steps of the engine's own tokens, from an empty cache: every key
+and value is each model's own. Two models: seeded normal weights at the full size, and small ones with
+outliers as trained weights have them (``outlier_weights.py``; made, not trained). For int8 keys and values
+the weights stay bfloat16, and the third comparison is with the usual rule, a scale for each token and head.
+Heads are untied, since with a tied one random weights answer each token with itself, and all would agree.
 
 Run ``python -m vla_edge_ros.bench.weight_accuracy``.
 """
@@ -34,6 +35,7 @@ from vla_edge_ros.config import CacheConfig, EngineConfig, VlaConfig
 from vla_edge_ros.engines.cuda import inspection
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B, DecoderConfig
+from vla_edge_ros.model.kept_kv import kept_kv
 from vla_edge_ros.model.random_weights import RandomWeights
 from vla_edge_ros.model.weights import Weights
 from vla_edge_ros.types import CacheView
@@ -147,15 +149,7 @@ def format_rows(model_name: str, weights: Weights, kept_as: str, chunks: int) ->
     exact = [reference_chunk(model, chunk, first) for chunk in made]
     reference.quantise_model(model, kept_as)
     quantised = [reference_chunk(model, chunk, first) for chunk in made]
-    engine.close()
-    del model
-    gc.collect()
-    torch.cuda.empty_cache()
-    cupy.get_default_memory_pool().free_all_blocks()
-
-    def joined(pairs: list[tuple[Float, Float]]) -> tuple[Float, Float]:
-        return np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
-
+    close(engine, model)
     ours = joined([(chunk.hidden, chunk.logits) for chunk in made])
     simple, original = joined(quantised), joined(exact)
     rows = (
@@ -164,9 +158,64 @@ def format_rows(model_name: str, weights: Weights, kept_as: str, chunks: int) ->
         ("vla_edge_ros", "the same values", compare(*ours, *simple)),
     )
     return [
-        {"model": model_name, "weights": kept_as, "computed_by": by, "against": against, **figures}
+        {
+            "model": model_name,
+            "weights": kept_as,
+            "kv": "bf16",
+            "computed_by": by,
+            "against": against,
+            **figures,
+        }
         for by, against, figures in rows
     ]
+
+
+def kv_rows(model_name: str, weights: Weights, chunks: int) -> list[dict[str, Any]]:
+    """Rows of one model with int8 keys and values: the engine, float32 with its rule, with the usual rule."""
+    engine = CudaEngine(
+        VlaConfig(engine=EngineConfig(kv="int8"), cache=CacheConfig(capacity_slots=1024)), weights
+    )
+    engine.load()
+    made = [run_chunk(engine, seed) for seed in range(chunks)]
+    model = reference.model_of(engine, weights)
+    first = engine.sizes.head_first
+    exact = [reference_chunk(model, chunk, first) for chunk in made]
+    by_rule = []
+    for rule in (kept_kv, reference.largest_by_127):
+        with reference.kept_keys_and_values(model, rule):
+            by_rule.append([reference_chunk(model, chunk, first) for chunk in made])
+    close(engine, model)
+    original = joined(exact)
+    ours = joined([(chunk.hidden, chunk.logits) for chunk in made])
+    rows = (
+        ("vla_edge_ros", compare(*ours, *original)),
+        ("float32, the same rule", compare(*joined(by_rule[0]), *original)),
+        ("float32, largest / 127 a head", compare(*joined(by_rule[1]), *original)),
+    )
+    return [
+        {
+            "model": model_name,
+            "weights": "bf16",
+            "kv": "int8",
+            "computed_by": by,
+            "against": "original",
+            **figures,
+        }
+        for by, figures in rows
+    ]
+
+
+def joined(pairs: list[tuple[Float, Float]]) -> tuple[Float, Float]:
+    return np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
+
+
+def close(engine: CudaEngine, model: Any) -> None:
+    """Give back what both hold on the device; the caller keeps no other reference to ``model``'s tensors."""
+    engine.close()
+    model.to("meta")
+    gc.collect()
+    torch.cuda.empty_cache()
+    cupy.get_default_memory_pool().free_all_blocks()
 
 
 def models() -> dict[str, Weights]:
@@ -185,6 +234,7 @@ def main(arguments: list[str] | None = None) -> None:
     for name, weights in models().items():
         for kept_as in FORMATS:
             rows += format_rows(name, weights, kept_as, chosen.chunks)
+        rows += kv_rows(name, weights, chosen.chunks)
         print_table(rows)
     if chosen.json:
         command = shlex.join(
