@@ -34,7 +34,10 @@ def test_a_middleware_without_mismatch_events_still_gives_a_subscription(graph, 
         return []
 
     monkeypatch.setattr(qos.SubscriptionEventCallbacks, "create_event_handlers", unsupported)
+
+    def take(message: String) -> None: ...
+
     subscription = graph.call(
-        lambda: qos.subscribe(graph.tester, String, "text", print, qos.status_qos(), print)
+        lambda: qos.subscribe(graph.tester, String, "text", take, qos.status_qos(), print)
     )
     assert subscription.topic_name == f"{graph.namespace}/text"

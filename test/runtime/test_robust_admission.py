@@ -114,7 +114,7 @@ def test_time_between_the_stages_is_learned():
         admission.learn(so_far)
     decision = admission.decide(0.3, FULL)
     assert decision.reason is Reason.OVER_BUDGET
-    assert decision.predicted_ms == 32.0
+    assert decision.predicted_ms == pytest.approx(32.0)  # from 3.12 on sum() rounds once
 
 
 def test_chunk_is_cut_before_a_step_that_would_end_too_late():
