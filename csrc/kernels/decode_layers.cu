@@ -51,7 +51,8 @@ __device__ __forceinline__ void arrive(GridGates* gates, int gate, LayerStream& 
 }
 
 constexpr int FREE_BLOCKS = BLOCKS - ATTENTION_UNITS;
-constexpr int AHEAD_BYTES = 4096, AHEAD_CYCLES = 1000;  // a request of a warp, and the time between two of them
+// A request of a warp, and the time between two of them: measured (docs/engine-log.md, 21).
+constexpr int AHEAD_BYTES = 4096, AHEAD_CYCLES = 1000;
 
 // By the warps of a block without a share of the attention, but for the first one, which waits at the gate. From
 // the second row tile of each block on: the first one is in the rings.
