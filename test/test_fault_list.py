@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ROWS = {
     cells[0]: cells
     for line in (ROOT / "docs" / "faults.md").read_text(encoding="utf-8").splitlines()
-    if re.fullmatch(r"[AR]\d+", (cells := [cell.strip() for cell in line.strip("|").split("|")])[0])
+    if re.fullmatch(r"[ARU]\d+[a-z]?", (cells := [cell.strip() for cell in line.strip("|").split("|")])[0])
 }
 
 
