@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 from vla_edge_ros.bench.process_memory import resident_mb
 from vla_edge_ros.bench.report import machine, print_table, write_json
 from vla_edge_ros.config import CacheConfig, EngineConfig, ModelSource, VlaConfig
-from vla_edge_ros.engines.load import load_engine
+from vla_edge_ros.engines.numpy_engine import NumpyEngine
 from vla_edge_ros.kv_cache.cache import KvCache
 from vla_edge_ros.kv_cache.descriptor import describe
 from vla_edge_ros.kv_cache.eviction import make_policy
 from vla_edge_ros.model.decoder_config import resolve
+from vla_edge_ros.model.weights import open_weights
 from vla_edge_ros.types import CacheView
 
 BINS = 50  # points of the curve of time a cycle
@@ -73,7 +74,8 @@ class RealStream:
 
     def __init__(self, config: VlaConfig):
         self.config = config
-        self.engine = load_engine(replace(config, engine=EngineConfig(name="numpy")))
+        config = replace(config, engine=EngineConfig(name="numpy"))
+        self.engine = NumpyEngine(config, open_weights(config.model))
         self.engine.load()
         self.cache = make_cache(config)
         self.engine.write_prompt(np.arange(PROMPT_TOKENS), range(config.prompt.max_pages))

@@ -99,7 +99,7 @@ class NumpyEngine:
         if view is not self._view:
             raise EngineError("expected decode to have the view of the prefill before it, got another")
         self.decoder.visible = view.slots_in_use
-        tokens, step_ms = [self._first_token], []
+        tokens, step_ms = [self._first_token], list[float]()
         for step in range(count - 1):
             if should_stop(tuple(step_ms)):
                 return Decoded(tuple(tokens), tuple(step_ms), stopped=True)
