@@ -31,7 +31,7 @@ def torch():
 
 @pytest.fixture(scope="module")
 def reference(torch):
-    from vla_edge_ros.bench import huggingface_reference
+    from vla_edge_ros.bench.kernels import huggingface_reference
 
     return huggingface_reference
 
