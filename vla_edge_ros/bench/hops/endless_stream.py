@@ -2,8 +2,8 @@
 """A stream without end: bookkeeping over a million frames, real chunks over thousands, and their times.
 
 ``python -m vla_edge_ros.bench.hops.endless_stream [--frames 1000000] [--chunks 4000] [--json PATH]
-[--plot PATH]`` checks on the way what must hold for ever (positions bounded, each page with one holder, kept keys and values
-untouched) and fails if it does not; then prints how the time a cycle and the memory went.
+[--plot PATH]`` checks on the way what must hold for ever (positions bounded, each page with one holder, kept
+keys and values untouched) and fails if it does not; then prints how the time a cycle and the memory went.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 """Which frames each eviction policy keeps of real footage, and how well they stand for all that was seen.
 
 ``python -m vla_edge_ros.bench.studies.retention`` plays every clip of a folder, and all of them joined into
-one stream with known cuts, through every policy at several cache sizes; it prints the table, writes it as JSON
-and draws what is kept over time. The memory and the policies are those of the node.
+one stream with known cuts, through every policy at several cache sizes; it prints the table, writes it as
+JSON and draws what is kept over time. The memory and the policies are those of the node.
 """
 
 from __future__ import annotations

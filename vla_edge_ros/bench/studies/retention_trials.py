@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attempts to beat ``bridge``, chosen on one half of the footage and judged on the other.
 
-``python -m vla_edge_ros.bench.studies.retention_trials``. Rules are written over the full similarity matrix of
-a stream, which a node does not have: this is where a rule is tried before it is worth a policy.
+``python -m vla_edge_ros.bench.studies.retention_trials``. Rules are written over the full similarity matrix
+of a stream, which a node does not have: this is where a rule is tried before it is worth a policy.
 """
 
 from __future__ import annotations
