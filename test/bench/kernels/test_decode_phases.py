@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("cupy")
 
 from vla_edge_ros.bench.kernels.decode_phases import POINTS, phase_rows
-from vla_edge_ros.engines.cuda.nvrtc import kernel_text
+from vla_edge_ros.engines.cuda.load.nvrtc import kernel_text
 
 
 def test_there_is_a_name_for_each_point_of_the_kernel():
@@ -40,8 +40,8 @@ def test_each_point_is_measured_from_the_last_one_a_block_came_by():
 def test_the_points_of_a_real_step_come_one_after_the_other():
     from vla_edge_ros.bench.kernels.decode_phases import measure
     from vla_edge_ros.config import VlaConfig
-    from vla_edge_ros.engines.cuda.device import current_device
-    from vla_edge_ros.engines.cuda.sizes import plan
+    from vla_edge_ros.engines.cuda.load.device import current_device
+    from vla_edge_ros.engines.cuda.plan.sizes import plan
     from vla_edge_ros.model.decoder_config import resolve
 
     config = VlaConfig()

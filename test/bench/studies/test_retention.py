@@ -88,7 +88,7 @@ def test_rows_have_a_score_for_every_policy_and_survive_json(tmp_path, clips):
     shortest = min(clips, key=len)
     assert retention.sizes_for(len(shortest)) == [16]
     rows = retention.run([retention.prepare(shortest)])
-    write_json(tmp_path / "retention.json", retention.COMMAND, rows)
+    write_json(tmp_path / "retention.json", "a command", rows)
     back = json.loads((tmp_path / "retention.json").read_text())["rows"]
     assert {row["policy"] for row in back} == {*POLICY_NAMES, "semantic_newer"}
     assert set(back[0]) >= {

@@ -28,10 +28,10 @@ from vla_edge_ros.bench.kernels.kernel_times import kernel_rows
 from vla_edge_ros.bench.report import command, print_table, quantiles, write_json
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.cuda.engine import CudaEngine
-from vla_edge_ros.engines.cuda.memory import MB
-from vla_edge_ros.engines.cuda.packed_weights import layer_offsets
-from vla_edge_ros.engines.cuda.projection import GEMM_THREADS, TILE_K
-from vla_edge_ros.engines.cuda.weight_format import FORMATS, TILE_BYTES
+from vla_edge_ros.engines.cuda.load.memory import MB
+from vla_edge_ros.engines.cuda.load.packed_weights import layer_offsets
+from vla_edge_ros.engines.cuda.plan.projection import GEMM_THREADS, TILE_K
+from vla_edge_ros.engines.cuda.plan.weight_format import FORMATS, TILE_BYTES
 from vla_edge_ros.types import CacheView
 
 WARM_UP_CHUNKS = 10

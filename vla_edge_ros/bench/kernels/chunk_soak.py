@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from vla_edge_ros.bench.kernels import inspection
 from vla_edge_ros.bench.report import command, machine, print_table, quantiles, write_json
 from vla_edge_ros.config import EngineConfig, VlaConfig
-from vla_edge_ros.engines.cuda import inspection
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.types import CacheView
 

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.bench.report import command, machine, print_table, write_json
 from vla_edge_ros.config import VlaConfig
-from vla_edge_ros.engines.cuda.chunk_state import LiveRows, write_state
 from vla_edge_ros.engines.cuda.engine import CudaEngine
-from vla_edge_ros.engines.cuda.graphs import TimedGraph, copy_to_device
-from vla_edge_ros.engines.cuda.kernels import load_kernels, persistent_source
-from vla_edge_ros.engines.cuda.passes import Pass
+from vla_edge_ros.engines.cuda.load.kernels import load_kernels, persistent_source
+from vla_edge_ros.engines.cuda.plan.chunk_state import LiveRows, write_state
+from vla_edge_ros.engines.cuda.run.graphs import TimedGraph, copy_to_device
+from vla_edge_ros.engines.cuda.run.passes import Pass
 from vla_edge_ros.errors import EngineError
 
 STEPS, WARM_UP_STEPS = 20, 3

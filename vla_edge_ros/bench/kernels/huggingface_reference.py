@@ -18,7 +18,7 @@ import transformers.models.qwen2.modeling_qwen2 as qwen2
 from numpy.typing import NDArray
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from vla_edge_ros.engines.cuda import inspection
+from vla_edge_ros.bench.kernels import inspection
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.engines.numpy_ops import rope_angles, rotate
 from vla_edge_ros.model.decoder_config import DecoderConfig

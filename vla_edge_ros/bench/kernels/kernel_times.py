@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from vla_edge_ros.engines.cuda.engine import CudaEngine
-from vla_edge_ros.engines.cuda.graphs import TimedGraph
-from vla_edge_ros.engines.cuda.packed_weights import layer_offsets
+from vla_edge_ros.engines.cuda.load.packed_weights import layer_offsets
+from vla_edge_ros.engines.cuda.run.graphs import TimedGraph
 
 REPEATS = 20
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from vla_edge_ros.bench.report import print_table
 from vla_edge_ros.config import ActionConfig, EngineConfig, VlaConfig
-from vla_edge_ros.engines.cuda.buffers import scratch_needs
-from vla_edge_ros.engines.cuda.memory import MB
-from vla_edge_ros.engines.cuda.packed_weights import PIECE_BYTES, weight_needs
-from vla_edge_ros.engines.cuda.sizes import Device, plan
-from vla_edge_ros.engines.cuda.weight_format import FORMATS
+from vla_edge_ros.engines.cuda.load.memory import MB
+from vla_edge_ros.engines.cuda.load.packed_weights import PIECE_BYTES, weight_needs
+from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs
+from vla_edge_ros.engines.cuda.plan.sizes import Device, plan
+from vla_edge_ros.engines.cuda.plan.weight_format import FORMATS
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B
 
 ORIN = Device("Jetson Orin, 8 GB", 87, 8, 166912, 167936)

@@ -27,10 +27,10 @@ import torch
 from numpy.typing import NDArray
 
 from vla_edge_ros.bench.kernels import huggingface_reference as reference
+from vla_edge_ros.bench.kernels import inspection
 from vla_edge_ros.bench.kernels.outlier_weights import OutlierWeights
 from vla_edge_ros.bench.report import command, print_table, write_json
 from vla_edge_ros.config import CacheConfig, EngineConfig, VlaConfig
-from vla_edge_ros.engines.cuda import inspection
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B, DecoderConfig
 from vla_edge_ros.model.kept_kv import kept_kv

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil
 
-from vla_edge_ros.engines.cuda.buffers import kv_layer_bytes
-from vla_edge_ros.engines.cuda.kernels import DecodeLayers, Kernel, LayerStride, Residual
-from vla_edge_ros.engines.cuda.memory import DeviceMemory
-from vla_edge_ros.engines.cuda.packed_weights import head_is_embedding, layer_offsets
-from vla_edge_ros.engines.cuda.projection import GEMM_THREADS
-from vla_edge_ros.engines.cuda.sizes import Sizes
+from vla_edge_ros.engines.cuda.load.kernels import DecodeLayers, Kernel, LayerStride, Residual
+from vla_edge_ros.engines.cuda.load.memory import DeviceMemory
+from vla_edge_ros.engines.cuda.load.packed_weights import head_is_embedding, layer_offsets
+from vla_edge_ros.engines.cuda.plan.buffers import kv_layer_bytes
+from vla_edge_ros.engines.cuda.plan.projection import GEMM_THREADS
+from vla_edge_ros.engines.cuda.plan.sizes import Sizes
 
 NORM_THREADS = 256
 COMBINE_WARPS = 4

@@ -12,8 +12,8 @@ from functools import partial
 from math import ceil
 from typing import NamedTuple
 
-from vla_edge_ros.engines.cuda.token_rows import TokenRows
-from vla_edge_ros.engines.cuda.weight_format import BF16, TILE_BYTES, WARP, WeightFormat
+from vla_edge_ros.engines.cuda.plan.token_rows import TokenRows
+from vla_edge_ros.engines.cuda.plan.weight_format import BF16, TILE_BYTES, WARP, WeightFormat
 from vla_edge_ros.errors import EngineError
 
 TILE_K = 16  # of one tensor-core operand

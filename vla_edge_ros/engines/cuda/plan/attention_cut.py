@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from vla_edge_ros.engines.cuda.device_sizes import Device
-from vla_edge_ros.engines.cuda.kv_page import KvFormat
-from vla_edge_ros.engines.cuda.token_rows import TokenRows
-from vla_edge_ros.engines.cuda.weight_format import TILE_ROWS, WARP
+from vla_edge_ros.engines.cuda.plan.device_sizes import Device
+from vla_edge_ros.engines.cuda.plan.kv_page import KvFormat
+from vla_edge_ros.engines.cuda.plan.token_rows import TokenRows
+from vla_edge_ros.engines.cuda.plan.weight_format import TILE_ROWS, WARP
 from vla_edge_ros.model.decoder_config import DecoderConfig
 
 MAX_SPLITS = 32  # one lane of a warp a split

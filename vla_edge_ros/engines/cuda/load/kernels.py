@@ -11,9 +11,9 @@ from typing import Any
 
 from cupy.cuda.function import Module
 
-from vla_edge_ros.engines.cuda import driver, nvrtc
-from vla_edge_ros.engines.cuda.device_sizes import Device
-from vla_edge_ros.engines.cuda.sizes import Sizes
+from vla_edge_ros.engines.cuda.load import driver, nvrtc
+from vla_edge_ros.engines.cuda.plan.device_sizes import Device
+from vla_edge_ros.engines.cuda.plan.sizes import Sizes
 
 FULL_CARVEOUT = 100
 COMPILERS = 4  # threads; NVRTC lets the GIL go. A file takes half a second and 100 to 200 MB of the host

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import cupy
 
-from vla_edge_ros.engines.cuda.device_sizes import Device
+from vla_edge_ros.engines.cuda.plan.device_sizes import Device
 from vla_edge_ros.errors import EngineError
 
 

@@ -12,10 +12,10 @@ import cupy
 import numpy as np
 from numpy.typing import NDArray
 
-from vla_edge_ros.engines.cuda.buffers import kv_layer_bytes, page_bytes
-from vla_edge_ros.engines.cuda.kv_page import PageOrder
-from vla_edge_ros.engines.cuda.projection import TILE_K
-from vla_edge_ros.engines.cuda.token_rows import TILE_TOKENS, TokenRows
+from vla_edge_ros.engines.cuda.plan.buffers import kv_layer_bytes, page_bytes
+from vla_edge_ros.engines.cuda.plan.kv_page import PageOrder
+from vla_edge_ros.engines.cuda.plan.projection import TILE_K
+from vla_edge_ros.engines.cuda.plan.token_rows import TILE_TOKENS, TokenRows
 from vla_edge_ros.model.bfloat16 import bfloat16_to_float32, float32_to_bfloat16
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ import cupy
 import numpy as np
 from numpy.typing import NDArray
 
-from vla_edge_ros.engines.cuda.chunk_state import LiveRows, write_state
-from vla_edge_ros.engines.cuda.graphs import ReplayQueue, TimedGraph, copy_to_device
-from vla_edge_ros.engines.cuda.memory import DeviceMemory, pinned_array
-from vla_edge_ros.engines.cuda.passes import Pass
-from vla_edge_ros.engines.cuda.persistent import GATES, MOST_POLLS
-from vla_edge_ros.engines.cuda.sizes import Sizes
+from vla_edge_ros.engines.cuda.load.memory import DeviceMemory, pinned_array
+from vla_edge_ros.engines.cuda.plan.chunk_state import LiveRows, write_state
+from vla_edge_ros.engines.cuda.plan.persistent import GATES, MOST_POLLS
+from vla_edge_ros.engines.cuda.plan.sizes import Sizes
+from vla_edge_ros.engines.cuda.run.graphs import ReplayQueue, TimedGraph, copy_to_device
+from vla_edge_ros.engines.cuda.run.passes import Pass
 from vla_edge_ros.errors import EngineError
 
 COMPARED = 20  # steps of each kind, at start-up

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from vla_edge_ros.config import VlaConfig
-from vla_edge_ros.engines.cuda.attention_cut import Attention, plan_attentions
-from vla_edge_ros.engines.cuda.device_sizes import Device
-from vla_edge_ros.engines.cuda.kv_page import KV_FORMATS, KvFormat
-from vla_edge_ros.engines.cuda.persistent import PersistentDecode, plan_persistent
-from vla_edge_ros.engines.cuda.projection import Projection, plan_projections
-from vla_edge_ros.engines.cuda.token_rows import TILE_TOKENS, TokenRows
-from vla_edge_ros.engines.cuda.weight_format import BF16, FORMATS, TILE_ROWS, WeightFormat
+from vla_edge_ros.engines.cuda.plan.attention_cut import Attention, plan_attentions
+from vla_edge_ros.engines.cuda.plan.device_sizes import Device
+from vla_edge_ros.engines.cuda.plan.kv_page import KV_FORMATS, KvFormat
+from vla_edge_ros.engines.cuda.plan.persistent import PersistentDecode, plan_persistent
+from vla_edge_ros.engines.cuda.plan.projection import Projection, plan_projections
+from vla_edge_ros.engines.cuda.plan.token_rows import TILE_TOKENS, TokenRows
+from vla_edge_ros.engines.cuda.plan.weight_format import BF16, FORMATS, TILE_ROWS, WeightFormat
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.decoder_config import DecoderConfig
 from vla_edge_ros.model.quantise import format_of

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from vla_edge_ros.engines.cuda.chunk_state import state_dtype
-from vla_edge_ros.engines.cuda.persistent import GATES_BYTES
-from vla_edge_ros.engines.cuda.projection import TILE_K
-from vla_edge_ros.engines.cuda.sizes import PassSizes, Sizes
+from vla_edge_ros.engines.cuda.plan.chunk_state import state_dtype
+from vla_edge_ros.engines.cuda.plan.persistent import GATES_BYTES
+from vla_edge_ros.engines.cuda.plan.projection import TILE_K
+from vla_edge_ros.engines.cuda.plan.sizes import PassSizes, Sizes
 
 CANDIDATE_BYTES = 8
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from vla_edge_ros.engines.cuda.packed_weights import HALF_SPLIT, INTERLEAVED, Target
-from vla_edge_ros.engines.cuda.weight_format import TILE_BYTES, TILE_ROWS, WeightFormat
+from vla_edge_ros.engines.cuda.load.packed_weights import HALF_SPLIT, INTERLEAVED, Target
+from vla_edge_ros.engines.cuda.plan.weight_format import TILE_BYTES, TILE_ROWS, WeightFormat
 from vla_edge_ros.model.bfloat16 import bfloat16_to_float32
 from vla_edge_ros.model.quantise import GROUP
 from vla_edge_ros.model.tensor_shapes import tensor_shapes

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vla_edge_ros.engines.cuda.projection import GEMM_WARPS
-from vla_edge_ros.engines.cuda.weight_format import TILE_BYTES, TILE_ROWS
+from vla_edge_ros.engines.cuda.plan.projection import GEMM_WARPS
+from vla_edge_ros.engines.cuda.plan.weight_format import TILE_BYTES, TILE_ROWS
 
 if TYPE_CHECKING:
-    from vla_edge_ros.engines.cuda.projection import Projection
-    from vla_edge_ros.engines.cuda.sizes import Sizes
+    from vla_edge_ros.engines.cuda.plan.projection import Projection
+    from vla_edge_ros.engines.cuda.plan.sizes import Sizes
 
 GATES = ("qkv", "attention", "output", "gate_up", "down")  # of grid_gates.cuh
 GATES_BYTES = (len(GATES) + 2) * 128  # GridGates of grid_gates.cuh

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vla_edge_ros.config import FrameConfig
-from vla_edge_ros.engines.cuda.kernels import Kernel
-from vla_edge_ros.engines.cuda.memory import DeviceMemory, pinned_array
-from vla_edge_ros.engines.cuda.sizes import Sizes
-from vla_edge_ros.engines.cuda.weight_format import BF16, WeightFormat
+from vla_edge_ros.engines.cuda.load.kernels import Kernel
+from vla_edge_ros.engines.cuda.load.memory import DeviceMemory, pinned_array
+from vla_edge_ros.engines.cuda.plan.sizes import Sizes
+from vla_edge_ros.engines.cuda.plan.weight_format import BF16, WeightFormat
 from vla_edge_ros.model.patch_embedding import PATCH_PROJECTION, patch_projection
 from vla_edge_ros.model.random_weights import RandomWeights, scale_and_offset, tensor_key
 from vla_edge_ros.model.tensor_shapes import EMBEDDING, FINAL_NORM, head_name, layer_prefix, tensor_shapes
