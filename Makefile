@@ -4,14 +4,14 @@
 #
 #   make demo [DURATION=20] [SOURCE=clip.mp4] [CONFIG=config/x.yaml]   camera in, actions out, a summary
 #   make test                                                          colcon build, test, test-result
-#   make bench [BENCH="slot cycle_overhead"]                           vla_edge_ros.bench.<name>, one by one
+#   make bench [BENCH="hops.slot hops.cycle_overhead"]                           vla_edge_ros.bench.<folder>.<name>, one by one
 #   make lint | native | clean | distclean
 
 PYTHON ?= python3
 DURATION ?= 20
 SOURCE ?=
 CONFIG ?=
-BENCH ?= slot cycle_overhead
+BENCH ?= hops.slot hops.cycle_overhead
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What changes from chunk to chunk, in device memory, so that the captured graphs never change.
-// The layout is repeated as a NumPy dtype in vla_edge_ros/engines/cuda/chunk_state.py.
+// The layout is repeated as a NumPy dtype in vla_edge_ros/engines/cuda/plan/chunk_state.py.
 #pragma once
 
 // The last of `pages` are those that this pass writes: the frame's page, where it has frame tokens, then the

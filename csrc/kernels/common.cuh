@@ -2,7 +2,7 @@
 // Types, bfloat16 as raw bits, warp and block reductions, programmatic dependent launch.
 //
 // Nothing is included, so that a kernel compiles with NVRTC alone, on a machine without CUDA headers. Sizes
-// arrive as -D macros; their list is in vla_edge_ros/engines/cuda/sizes.py.
+// arrive as -D macros; their list is in vla_edge_ros/engines/cuda/plan/sizes.py.
 #pragma once
 
 using uint8 = unsigned char;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a persistent kernel's time goes: thread 0 of each block writes down its clock at points of a layer,
-// in a build with PHASE_TIMES (vla_edge_ros/bench/decode_phases.py). Elsewhere nothing is left of it.
+// in a build with PHASE_TIMES (vla_edge_ros/bench/kernels/decode_phases.py). Elsewhere nothing is left of it.
 #pragma once
 #include "common.cuh"
 

@@ -26,8 +26,8 @@ def machine(monkeypatch):
                 raise EngineError("the CUDA kernels need head_dim to be 64 or 128, got 16")
 
         modules = {
-            "device": SimpleNamespace(current_device=lambda: "a device"),
-            "sizes": SimpleNamespace(plan=plan),
+            "load.device": SimpleNamespace(current_device=lambda: "a device"),
+            "plan.sizes": SimpleNamespace(plan=plan),
             "engine": SimpleNamespace(CudaEngine=lambda config: SimpleNamespace(name="cuda")),
         }
         for name, module in modules.items():

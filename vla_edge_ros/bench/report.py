@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,12 @@ def commit() -> str:
         return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "-uno") else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def command(module: str, arguments: Sequence[str] | None = None) -> str:
+    """What to type to run the benchmark ``module`` again; ``arguments`` are those of this process if None."""
+    given = sys.argv[1:] if arguments is None else arguments
+    return shlex.join(["python", "-m", f"vla_edge_ros.bench.{module}", *given])
 
 
 def quantiles(samples: ArrayLike) -> dict[str, float]:

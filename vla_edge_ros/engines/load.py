@@ -59,8 +59,8 @@ def _cupy_imports() -> bool:
 
 
 def _kernels_accept(config: VlaConfig) -> bool:
-    device = importlib.import_module("vla_edge_ros.engines.cuda.device")
-    sizes = importlib.import_module("vla_edge_ros.engines.cuda.sizes")
+    device = importlib.import_module("vla_edge_ros.engines.cuda.load.device")
+    sizes = importlib.import_module("vla_edge_ros.engines.cuda.plan.sizes")
     try:
         sizes.plan(resolve(config.model), config, device.current_device())
     except EngineError as refusal:

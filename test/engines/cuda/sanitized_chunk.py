@@ -11,8 +11,8 @@ import sys
 
 import numpy as np
 
+from vla_edge_ros.bench.kernels import inspection
 from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, FrameConfig, VlaConfig
-from vla_edge_ros.engines.cuda import inspection
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.model.decoder_config import DecoderConfig
 from vla_edge_ros.model.random_weights import RandomWeights

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vla_edge_ros.engines.cuda.chunk_state import LiveRows, state_dtype, write_state
+from vla_edge_ros.engines.cuda.plan.chunk_state import LiveRows, state_dtype, write_state
 from vla_edge_ros.errors import EngineError
 
 PAGES, SLOTS = 8, 32
@@ -59,7 +59,7 @@ def test_a_pass_over_a_frame_and_drafts_writes_the_last_two_pages():
 
 
 def test_the_layout_is_that_of_the_kernels_struct():
-    nvrtc = pytest.importorskip("vla_edge_ros.engines.cuda.nvrtc", reason="CuPy is not installed")
+    nvrtc = pytest.importorskip("vla_edge_ros.engines.cuda.load.nvrtc", reason="CuPy is not installed")
     header = nvrtc.kernel_text()["chunk_state.cuh"].decode()
     struct = re.search(r"struct ChunkState {(.*?)};", header, re.DOTALL).group(1)
     members = re.findall(r"^  (int|LiveRows) ([\w, ]+?)(\[MAX_PAGES\])?;", struct, re.MULTILINE)

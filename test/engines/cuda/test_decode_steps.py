@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("cupy")
 
-from vla_edge_ros.engines.cuda import decode_steps
-from vla_edge_ros.engines.cuda.chunk_state import state_dtype
-from vla_edge_ros.engines.cuda.decode_steps import STOPPED, DecodeSteps
-from vla_edge_ros.engines.cuda.persistent import GATES
+from vla_edge_ros.engines.cuda.plan.chunk_state import state_dtype
+from vla_edge_ros.engines.cuda.plan.persistent import GATES
+from vla_edge_ros.engines.cuda.run import decode_steps
+from vla_edge_ros.engines.cuda.run.decode_steps import STOPPED, DecodeSteps
 from vla_edge_ros.errors import EngineError
 
 MS = {"kernels": 2.0, "persistent": 1.0}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vla_edge_ros.engines.cuda.drafts import MOST_IN_VAIN, DraftedTokens, passes_needed
-from vla_edge_ros.engines.cuda.weight_format import TILE_ROWS
+from vla_edge_ros.engines.cuda.plan.weight_format import TILE_ROWS
+from vla_edge_ros.engines.cuda.run.drafts import MOST_IN_VAIN, DraftedTokens, passes_needed
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.types import CacheView
 
@@ -95,7 +95,7 @@ def view_of(case, pages):
 
 def run_plain(engine, pixels, view):
     """Tokens, each step's logits, and the bits of every key and value."""
-    from vla_edge_ros.engines.cuda import inspection
+    from vla_edge_ros.bench.kernels import inspection
 
     logits = []
     engine.embed_frame(pixels)
@@ -116,7 +116,7 @@ def kv_bits(engine):
 @pytest.mark.gpu
 def test_a_draft_that_holds_takes_one_pass_and_leaves_the_same_bits(engine, case, rng):
     """Logits of each token, and every bit of the cache: keys and values of the frame and of the action."""
-    from vla_edge_ros.engines.cuda import inspection
+    from vla_edge_ros.bench.kernels import inspection
 
     engine.write_prompt(np.arange(5), [1])
     for page in (6, 2):
@@ -138,7 +138,7 @@ def test_a_draft_that_holds_takes_one_pass_and_leaves_the_same_bits(engine, case
 
 @pytest.mark.gpu
 def test_a_draft_that_is_wrong_anywhere_gives_the_same_tokens_and_bits(engine, case, rng):
-    from vla_edge_ros.engines.cuda import inspection
+    from vla_edge_ros.bench.kernels import inspection
 
     ids = np.arange(engine.sizes.head_first, engine.sizes.head_first + engine.sizes.head_rows)
     pixels, view = frame_of(rng, case), view_of(case, [6, 2, 5])
@@ -162,7 +162,7 @@ def test_a_draft_that_is_wrong_anywhere_gives_the_same_tokens_and_bits(engine, c
 @pytest.mark.gpu
 @pytest.mark.parametrize("right", [0, 1, 3])
 def test_plain_steps_go_on_with_the_same_bits_where_guesses_are_in_vain(engine, case, rng, right):
-    from vla_edge_ros.engines.cuda import inspection
+    from vla_edge_ros.bench.kernels import inspection
 
     pixels, view = frame_of(rng, case), view_of(case, [6, 2, 5])
     tokens, logits, bits = run_plain(engine, pixels, view)

@@ -7,7 +7,7 @@ import ctypes
 
 import pytest
 
-from vla_edge_ros.engines.cuda import driver
+from vla_edge_ros.engines.cuda.load import driver
 from vla_edge_ros.errors import EngineError
 
 

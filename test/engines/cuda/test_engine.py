@@ -39,7 +39,7 @@ def cosine(a, b):
 
 def test_a_stream_of_frames_agrees_with_the_numpy_engine(engine, case, stored, load_oracle, rng):
     """Prompt, frames on pages in no order, one evicted from the middle; the same tokens fed to both."""
-    from vla_edge_ros.engines.cuda import inspection
+    from vla_edge_ros.bench.kernels import inspection
 
     oracle = load_oracle(stored)
     prompt = rng.integers(0, case.decoder.vocab_size, case.config.cache.page_slots // 2 + 1)
@@ -71,7 +71,7 @@ def test_a_stream_of_frames_agrees_with_the_numpy_engine(engine, case, stored, l
 
 
 def test_runs_agree_to_the_bit(engine, case, rng):
-    from vla_edge_ros.engines.cuda import inspection
+    from vla_edge_ros.bench.kernels import inspection
 
     pixels = frame_of(rng, case)
     view = view_of(case, [3, 7, 5])
@@ -133,7 +133,7 @@ def test_decode_stops_between_steps_and_says_so(engine, case, rng):
 
 def test_a_token_never_sees_what_the_view_leaves_out(engine, case, rng):
     """NaN in every page outside the view and past every fill changes no bit."""
-    from vla_edge_ros.engines.cuda import inspection
+    from vla_edge_ros.bench.kernels import inspection
 
     engine.write_prompt(np.arange(3), [1])
     for page in (3, 7):
@@ -227,8 +227,8 @@ def test_planned_for_a_small_chip_it_gives_the_same_tokens_with_and_without_draf
     case, weights, load_oracle, rng, monkeypatch, multiprocessors, shared_kb
 ):
     """A stand-in: fewer blocks, shorter rings and operands read through the L2, on the chip that is there."""
+    from vla_edge_ros.bench.kernels import inspection
     from vla_edge_ros.engines.cuda import engine as module
-    from vla_edge_ros.engines.cuda import inspection
 
     there = module.current_device()
     shared = shared_kb << 10

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.gpu
 
 
 def test_a_device_names_its_limits():
-    from vla_edge_ros.engines.cuda.device import current_device
+    from vla_edge_ros.engines.cuda.load.device import current_device
 
     device = current_device()
     assert device.architecture >= 50 and device.multiprocessors > 0
@@ -20,8 +20,8 @@ def test_a_device_names_its_limits():
 def test_a_graph_reads_what_its_source_holds_at_each_replay():
     import cupy
 
-    from vla_edge_ros.engines.cuda.graphs import TimedGraph
-    from vla_edge_ros.engines.cuda.memory import pinned_array
+    from vla_edge_ros.engines.cuda.load.memory import pinned_array
+    from vla_edge_ros.engines.cuda.run.graphs import TimedGraph
 
     stream = cupy.cuda.Stream(non_blocking=True)
     source = pinned_array((1000,), np.float32)
@@ -54,7 +54,7 @@ def test_the_time_is_that_of_the_work_and_not_of_its_launch():
     """Fault A19: the device is busy for 20 ms, a launch takes microseconds."""
     import cupy
 
-    from vla_edge_ros.engines.cuda.graphs import TimedGraph
+    from vla_edge_ros.engines.cuda.run.graphs import TimedGraph
 
     stream = cupy.cuda.Stream(non_blocking=True)
     spin = cupy.RawKernel(SPIN, "spin")

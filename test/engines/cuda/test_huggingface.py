@@ -31,7 +31,7 @@ def torch():
 
 @pytest.fixture(scope="module")
 def reference(torch):
-    from vla_edge_ros.bench import huggingface_reference
+    from vla_edge_ros.bench.kernels import huggingface_reference
 
     return huggingface_reference
 
@@ -58,7 +58,7 @@ def frame(rng, engine):
 
 def chunk_rows(engine, view, pixels):
     """Hidden rows and head logits of one chunk: the prefill's rows, then each decode step's."""
-    from vla_edge_ros.engines.cuda import inspection
+    from vla_edge_ros.bench.kernels import inspection
 
     tokens_in = (engine.sizes.prefill.tokens, engine.sizes.decoder.hidden_size)
     engine.embed_frame(pixels)
@@ -125,7 +125,7 @@ def check_chunk(torch, reference, engine, model, half, view, pixels, label):
 
 def test_full_cache_of_gapped_pages(torch, reference, full):
     """Every page in use, in no order, fills from 1 to 32, random keys and values, NaN past the fills."""
-    from vla_edge_ros.engines.cuda import inspection
+    from vla_edge_ros.bench.kernels import inspection
 
     engine, model, half = full
     rng = np.random.default_rng(SEED)

@@ -33,7 +33,7 @@ def pass_name(request):
 
 @pytest.fixture
 def inspect():
-    from vla_edge_ros.engines.cuda import inspection
+    from vla_edge_ros.bench.kernels import inspection
 
     return inspection
 
@@ -59,7 +59,7 @@ def set_buffer(engine, name, values):
 
 
 def set_state(engine, pass_name, pages, fills, tokens, first_slot):
-    from vla_edge_ros.engines.cuda.chunk_state import LiveRows, state_dtype, write_state
+    from vla_edge_ros.engines.cuda.plan.chunk_state import LiveRows, state_dtype, write_state
 
     state = np.zeros(1, state_dtype(engine.sizes.pages))
     kind = "action" if pass_name == "decode" else "frame"
@@ -287,8 +287,8 @@ def test_patch_embedding_and_pooled_embedding(engine, case, stored, rng):
 
 def test_packed_weights_are_numpys_bit_for_bit(engine, case, weights):
     """Made or quantised on the device, read back through the packing."""
-    from vla_edge_ros.engines.cuda.packed_weights import targets
-    from vla_edge_ros.engines.cuda.weight_inspection import read_weights
+    from vla_edge_ros.bench.kernels.weight_inspection import read_weights
+    from vla_edge_ros.engines.cuda.load.packed_weights import targets
 
     for target in targets(engine.sizes):
         if target.matrix:

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from vla_edge_ros.engines.cuda.kv_page import (
+from vla_edge_ros.engines.cuda.plan.kv_page import (
     BF16_KV,
     INT8_KV,
     KV_FORMATS,

@@ -16,9 +16,9 @@ except (ImportError, RuntimeError) as error:
     pytest.skip(f"NVRTC cannot be loaded: {error}", allow_module_level=True)
 
 from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, FrameConfig, VlaConfig
-from vla_edge_ros.engines.cuda import nvrtc
-from vla_edge_ros.engines.cuda.kernels import loading_sources, pass_sources
-from vla_edge_ros.engines.cuda.sizes import Device, plan
+from vla_edge_ros.engines.cuda.load import nvrtc
+from vla_edge_ros.engines.cuda.load.kernels import loading_sources, pass_sources
+from vla_edge_ros.engines.cuda.plan.sizes import Device, plan
 from vla_edge_ros.errors import KernelCompileError
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B, DecoderConfig
 

@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("cupy")
 
 from vla_edge_ros.config import EngineConfig, VlaConfig  # noqa: E402
-from vla_edge_ros.engines.cuda.buffers import scratch_needs  # noqa: E402
-from vla_edge_ros.engines.cuda.kernels import SIGNATURES, Residual  # noqa: E402
-from vla_edge_ros.engines.cuda.packed_weights import WeightLoader, targets, weight_needs  # noqa: E402
-from vla_edge_ros.engines.cuda.passes import Pass, launch_embed_frame  # noqa: E402
-from vla_edge_ros.engines.cuda.sizes import Device, plan  # noqa: E402
+from vla_edge_ros.engines.cuda.load.kernels import SIGNATURES, Residual  # noqa: E402
+from vla_edge_ros.engines.cuda.load.packed_weights import WeightLoader, targets, weight_needs  # noqa: E402
+from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs  # noqa: E402
+from vla_edge_ros.engines.cuda.plan.sizes import Device, plan  # noqa: E402
+from vla_edge_ros.engines.cuda.run.passes import Pass, launch_embed_frame  # noqa: E402
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B  # noqa: E402
 from vla_edge_ros.model.random_weights import RandomWeights  # noqa: E402
 from vla_edge_ros.model.tensor_shapes import tensor_shapes  # noqa: E402
@@ -140,7 +140,7 @@ def test_every_tensor_has_a_target_inside_its_buffer(recorded):
 
 def test_random_weights_cover_each_tensor_once(recorded, monkeypatch):
     """Pieces follow one another without a gap, however the tensor divides into them."""
-    from vla_edge_ros.engines.cuda import packed_weights
+    from vla_edge_ros.engines.cuda.load import packed_weights
 
     sizes, memory, kernels, calls = recorded
     monkeypatch.setattr(packed_weights, "pinned_array", lambda shape, dtype: None)

@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("cupy")
 
 from vla_edge_ros.config import CacheConfig, EngineConfig, VlaConfig
-from vla_edge_ros.engines.cuda.device_sizes import Device
-from vla_edge_ros.engines.cuda.persistent import GATES, PersistentDecode, plan_persistent
-from vla_edge_ros.engines.cuda.sizes import plan
+from vla_edge_ros.engines.cuda.plan.device_sizes import Device
+from vla_edge_ros.engines.cuda.plan.persistent import GATES, PersistentDecode, plan_persistent
+from vla_edge_ros.engines.cuda.plan.sizes import plan
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B
 from vla_edge_ros.model.random_weights import RandomWeights
@@ -104,7 +104,7 @@ def views_of(case, rng):
 
 def chunk_bits(engine, pixels, view):
     """Tokens, each step's logits, every bit of the cache."""
-    from vla_edge_ros.engines.cuda import inspection
+    from vla_edge_ros.bench.kernels import inspection
 
     logits = []
 
@@ -123,7 +123,7 @@ def kv_bits(engine):
 
 
 def fill_cache(engine, case, rng):
-    from vla_edge_ros.engines.cuda import inspection
+    from vla_edge_ros.bench.kernels import inspection
 
     decoder, sizes = case.decoder, engine.sizes
     shape = (sizes.pages, decoder.num_key_value_heads, sizes.page_slots, decoder.head_dim)
@@ -227,9 +227,9 @@ def test_an_error_while_steps_are_queued_leaves_an_engine_that_works(both, case,
 @pytest.mark.gpu
 def test_a_block_that_never_comes_is_reported_and_not_waited_for(load_case, rng):
     """One block too few: every gate waits in vain. Then a whole launch, on the same counters."""
-    from vla_edge_ros.engines.cuda.graphs import TimedGraph
-    from vla_edge_ros.engines.cuda.kernels import load_kernels, persistent_source
-    from vla_edge_ros.engines.cuda.passes import Pass
+    from vla_edge_ros.engines.cuda.load.kernels import load_kernels, persistent_source
+    from vla_edge_ros.engines.cuda.run.graphs import TimedGraph
+    from vla_edge_ros.engines.cuda.run.passes import Pass
 
     engine = load_case("one layer of Qwen2.5-Coder-1.5B")
     if engine.sizes.persistent is None:

@@ -44,9 +44,9 @@ def folder(request, tmp_path):
 
 @pytest.mark.parametrize("weights", ["int8", "int4"])
 def test_the_device_makes_the_twins_integers_of_every_matrix(folder, weights):
+    from vla_edge_ros.bench.kernels.weight_inspection import read_weights
     from vla_edge_ros.engines.cuda.engine import CudaEngine
-    from vla_edge_ros.engines.cuda.packed_weights import targets
-    from vla_edge_ros.engines.cuda.weight_inspection import read_weights
+    from vla_edge_ros.engines.cuda.load.packed_weights import targets
 
     config = VlaConfig(
         model=ModelSource(path=str(folder)),

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, FrameConfig, VlaConfig
-from vla_edge_ros.engines.cuda.kv_page import KV_FORMATS
-from vla_edge_ros.engines.cuda.projection import GEMM_WARPS, MOST_RING_BYTES, TILE_K, plan_projections
-from vla_edge_ros.engines.cuda.sizes import QKV_TOKEN_BYTES, Device, plan
-from vla_edge_ros.engines.cuda.token_rows import TokenRows
-from vla_edge_ros.engines.cuda.weight_format import FORMATS, TILE_ROWS
+from vla_edge_ros.engines.cuda.plan.kv_page import KV_FORMATS
+from vla_edge_ros.engines.cuda.plan.projection import GEMM_WARPS, MOST_RING_BYTES, TILE_K, plan_projections
+from vla_edge_ros.engines.cuda.plan.sizes import QKV_TOKEN_BYTES, Device, plan
+from vla_edge_ros.engines.cuda.plan.token_rows import TokenRows
+from vla_edge_ros.engines.cuda.plan.weight_format import FORMATS, TILE_ROWS
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B, TINY, DecoderConfig
 

@@ -17,23 +17,23 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Decoded, Vision
-from vla_edge_ros.engines.cuda.buffers import scratch_needs
-from vla_edge_ros.engines.cuda.chunk_state import NO_ROWS, LiveRows, state_dtype, write_state
-from vla_edge_ros.engines.cuda.decode_steps import DecodeSteps
-from vla_edge_ros.engines.cuda.device import current_device
-from vla_edge_ros.engines.cuda.drafts import DraftedTokens
-from vla_edge_ros.engines.cuda.graphs import TimedGraph, copy_to_device
-from vla_edge_ros.engines.cuda.kernels import load_kernels, loading_sources, pass_sources
-from vla_edge_ros.engines.cuda.memory import MB, DeviceMemory, PeakSampler, pinned_array
-from vla_edge_ros.engines.cuda.packed_weights import PIECE_BYTES, WeightLoader, weight_needs
-from vla_edge_ros.engines.cuda.passes import (
+from vla_edge_ros.engines.cuda.load.device import current_device
+from vla_edge_ros.engines.cuda.load.kernels import load_kernels, loading_sources, pass_sources
+from vla_edge_ros.engines.cuda.load.memory import MB, DeviceMemory, PeakSampler, pinned_array
+from vla_edge_ros.engines.cuda.load.packed_weights import PIECE_BYTES, WeightLoader, weight_needs
+from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs
+from vla_edge_ros.engines.cuda.plan.chunk_state import NO_ROWS, LiveRows, state_dtype, write_state
+from vla_edge_ros.engines.cuda.plan.sizes import plan
+from vla_edge_ros.engines.cuda.run.decode_steps import DecodeSteps
+from vla_edge_ros.engines.cuda.run.drafts import DraftedTokens
+from vla_edge_ros.engines.cuda.run.graphs import TimedGraph, copy_to_device
+from vla_edge_ros.engines.cuda.run.passes import (
     NORM_THREADS,
     Pass,
     draft_rows,
     launch_embed_drafts,
     launch_embed_frame,
 )
-from vla_edge_ros.engines.cuda.sizes import plan
 from vla_edge_ros.engines.numpy_ops import rope_angles
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.decoder_config import resolve

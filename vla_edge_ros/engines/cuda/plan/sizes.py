@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From model, frame and device sizes to the kernels' macros, grids and shared memory. Pure arithmetic.
+
+The kernels are compiled once for each kind of pass: a decode step, a prefill, and, where drafts are on, a
+prefill with drafted action tokens behind the frame and a pass of drafted tokens alone. The constants below
+repeat those of ``csrc/kernels``.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from math import ceil
+
+from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.engines.cuda.plan.attention_cut import Attention, plan_attentions
+from vla_edge_ros.engines.cuda.plan.device_sizes import Device
+from vla_edge_ros.engines.cuda.plan.kv_page import KV_FORMATS, KvFormat
+from vla_edge_ros.engines.cuda.plan.persistent import PersistentDecode, plan_persistent
+from vla_edge_ros.engines.cuda.plan.projection import Projection, plan_projections
+from vla_edge_ros.engines.cuda.plan.token_rows import TILE_TOKENS, TokenRows
+from vla_edge_ros.engines.cuda.plan.weight_format import BF16, FORMATS, TILE_ROWS, WeightFormat
+from vla_edge_ros.errors import EngineError
+from vla_edge_ros.model.decoder_config import DecoderConfig
+from vla_edge_ros.model.quantise import format_of
+from vla_edge_ros.model.tensor_shapes import EMBEDDING
+
+MAX_TOKENS = 64  # of a frame
+QKV_TOKEN_BYTES = 12 + 8 * 8  # of a block's own shared memory in qkv.cu: where a token goes, and eight turns
+DRAFT_TOKENS = (8, 16, 32)  # a thread of draft_head.cu finishes rows of one token only
+
+log = logging.getLogger(__name__)
+
+
+def round_up(value: int, multiple: int) -> int:
+    return ceil(value / multiple) * multiple
+
+
+@dataclass(frozen=True, slots=True)
+class PassSizes:
+    """One kind of pass: which tokens it takes and how its kernels are cut."""
+
+    rows: TokenRows
+    attention: Attention
+    qkv: Projection
+    output: Projection
+    gate_up: Projection
+    down: Projection
+    head: Projection
+    patch: Projection
+
+    @property
+    def tokens(self) -> int:
+        return self.rows.tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Everything a kernel launch needs that does not change. ``passes``: ``decode``, ``prefill`` and, where
+    drafts are on, ``drafted`` (a frame and drafted action tokens) and ``verify`` (drafted tokens alone)."""
+
+    decoder: DecoderConfig
+    device: Device
+    weights: WeightFormat  # of the layers' matrices
+    embedding: WeightFormat  # of embedding and head
+    kv: KvFormat
+    pages: int
+    page_slots: int
+    ranks: int  # rows of the rotary table
+    intermediate: int  # padded to a tile's k
+    patch_values: int  # padded to a tile's k
+    frame: tuple[int, int, int]  # width, height, patch size
+    frame_tokens: int
+    head_rows: int
+    head_first: int
+    passes: dict[str, PassSizes]
+    persistent: PersistentDecode | None = None
+
+    @property
+    def decode(self) -> PassSizes:
+        return self.passes["decode"]
+
+    @property
+    def prefill(self) -> PassSizes:
+        return self.passes["prefill"]
+
+    @property
+    def draft_tokens(self) -> int:
+        """Action tokens that a pass with drafts has room for; 0 where there are none."""
+        return self.passes["verify"].tokens if "verify" in self.passes else 0
+
+    def macros(self, variant: PassSizes, projection: Projection | None = None) -> dict[str, str | int]:
+        """What a kernel file is compiled with; ``projection`` for a file that holds one."""
+        decoder, cut = self.decoder, projection or variant.qkv
+        return {
+            "TOKENS": variant.tokens,
+            "FRAME_TOKENS": variant.rows.frame,
+            "ACTION_TOKENS": variant.rows.action,
+            "HIDDEN": decoder.hidden_size,
+            "INTERMEDIATE": self.intermediate,
+            "HEADS": decoder.num_attention_heads,
+            "KV_HEADS": decoder.num_key_value_heads,
+            "HEAD_DIM": decoder.head_dim,
+            "RMS_EPSILON": f"{decoder.rms_norm_eps!r}f",
+            "SOFTMAX_SCALE": f"{decoder.head_dim**-0.5!r}f",
+            "PAGE_SLOTS": self.page_slots,
+            "MAX_PAGES": self.pages,
+            "KV_BITS": self.kv.bits,
+            "WEIGHT_BITS": cut.weights.bits,
+            "EMBEDDING_BITS": self.embedding.bits,
+            "EMBEDDING_TILES": ceil(decoder.vocab_size / TILE_ROWS),
+            "STAGES": cut.stages,
+            "STAGE_TILES": cut.stage_tiles,
+            "BATCH_TILES": cut.batch_tiles,
+            "SUM_SETS": cut.sum_sets,
+            "OPERAND_STEPS": cut.operand_steps,
+            "OPERAND_IN_SHARED": int(cut.operand_in_shared),
+            "KEY_WARPS": variant.attention.key_warps,
+            "ROW_WARPS": variant.attention.row_warps,
+            "PAGE_BUFFERS": variant.attention.page_buffers,
+            "FRAME_SPLITS": variant.attention.frame_splits,
+            "ACTION_SPLITS": variant.attention.action_splits,
+            "OUTPUT_PARTS": variant.output.parts,
+            "DOWN_PARTS": variant.down.parts,
+            "HEAD_ROWS": self.head_rows,
+            "HEAD_FIRST": self.head_first,
+            "FRAME_WIDTH": self.frame[0],
+            "FRAME_HEIGHT": self.frame[1],
+            "PATCH_SIZE": self.frame[2],
+            "PATCH_VALUES": self.patch_values,
+        }
+
+
+def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
+    """Raise ``EngineError`` for sizes the kernels do not have, naming what they have."""
+    _check(decoder, config, device)
+    pages, slots = config.cache.pages, config.cache.page_slots
+    body = FORMATS[config.engine.weights]
+    embedding = FORMATS[format_of(EMBEDDING, config.engine.weights)]
+    kv = KV_FORMATS[config.engine.kv]
+    intermediate = round_up(decoder.intermediate_size, body.tile_k)
+    patch_values = round_up(config.frame.patch_size**2 * 3, BF16.tile_k)
+    whole_head = config.action.head == "full_vocabulary"
+    head_rows = decoder.vocab_size if whole_head else config.action.bins
+
+    variants = {
+        "decode": TokenRows(0, 1),
+        "prefill": TokenRows(round_up(config.frame.tokens, TILE_TOKENS), 0),
+    }
+    drafted = _draft_tokens(config)
+
+    def plan_passes(rows: dict[str, TokenRows]) -> dict[str, PassSizes]:
+        def cut(
+            row_count: int, k: int, most_parts: int, weights: WeightFormat = body, own_bytes: int = 0
+        ) -> list[Projection]:
+            return plan_projections(
+                list(rows.values()), ceil(row_count / TILE_ROWS), k // weights.tile_k, most_parts,
+                device.multiprocessors, device.shared_bytes - own_bytes, device.shared_bytes_sm, weights,
+            )  # fmt: skip
+
+        hidden, q_size = decoder.hidden_size, decoder.q_size
+        qkv_bytes = max(kind.tokens for kind in rows.values()) * QKV_TOKEN_BYTES
+        families = (
+            plan_attentions(list(rows.values()), decoder, device, pages, slots, kv),
+            cut(q_size + 2 * decoder.kv_size, hidden, 1, own_bytes=qkv_bytes),
+            cut(hidden, q_size, 8),
+            cut(2 * intermediate, hidden, 1),
+            cut(hidden, intermediate, 16),
+            cut(head_rows, hidden, 1, embedding),
+            cut(hidden, patch_values, 1, BF16),
+        )
+        return {
+            name: PassSizes(rows[name], *cuts)
+            for name, cuts in zip(rows, zip(*families, strict=True), strict=True)
+        }
+
+    def plan_all() -> dict[str, PassSizes]:
+        """Each kind on its own, or, where tokens shall have the same bits in all of them, together."""
+        if drafted:
+            together = {**variants, "drafted": TokenRows(variants["prefill"].frame, drafted)}
+            try:
+                return plan_passes({**together, "verify": TokenRows(0, drafted)})
+            except EngineError as error:
+                log.warning("engine.draft is off: %s", error)
+        return {name: plan_passes({name: rows})[name] for name, rows in variants.items()}
+
+    sizes = Sizes(
+        decoder=decoder,
+        device=device,
+        weights=body,
+        embedding=embedding,
+        kv=kv,
+        pages=pages,
+        page_slots=slots,
+        ranks=config.cache.capacity_slots + slots,
+        intermediate=intermediate,
+        patch_values=patch_values,
+        frame=(config.frame.width, config.frame.height, config.frame.patch_size),
+        frame_tokens=config.frame.tokens,
+        head_rows=head_rows,
+        head_first=decoder.vocab_size - head_rows,
+        passes=plan_all(),
+    )
+    if config.engine.decode_step == "kernels":
+        return sizes
+    persistent = plan_persistent(sizes)
+    if isinstance(persistent, str):
+        say = log.info if config.engine.decode_step == "auto" else log.warning
+        say("a decode step is a graph of kernels: %s", persistent)
+        return sizes
+    return replace(sizes, persistent=persistent)
+
+
+def _draft_tokens(config: VlaConfig) -> int:
+    """Room for an action's tokens, the last one too, which a pass behind a frame predicts beside them."""
+    tokens = config.action.tokens
+    if config.engine.draft == "none" or tokens == 1:
+        return 0
+    return next((room for room in DRAFT_TOKENS if room >= tokens), 0)
+
+
+def _check(decoder: DecoderConfig, config: VlaConfig, device: Device) -> None:
+    capability, slots, tokens = device.architecture / 10, config.cache.page_slots, config.frame.tokens
+    for name, value, holds, expected in (
+        ("compute capability", capability, capability >= 8.0, "at least 8.0"),
+        ("hidden_size", decoder.hidden_size, decoder.hidden_size % 64 == 0, "a multiple of 64"),
+        ("head_dim", decoder.head_dim, decoder.head_dim in (64, 128), "64 or 128"),
+        ("cache.page_slots", slots, slots in (16, 32, 48, 64), "16, 32, 48 or 64"),
+        ("the frame's vision tokens", tokens, tokens <= MAX_TOKENS, f"at most {MAX_TOKENS}"),
+    ):
+        if not holds:
+            raise EngineError(f"the CUDA kernels need {name} to be {expected}, got {value}")
