@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import io
 import json
+import struct
 import tempfile
 from pathlib import Path
 from random import Random
@@ -200,6 +201,6 @@ def _messages_before_the_cut(contents: bytes) -> int:
             if isinstance(record, Channel) and record.topic == "/camera/image":
                 channels.add(record.id)
             count += isinstance(record, Message) and record.channel_id in channels
-    except (McapError, EOFError, ValueError, RuntimeError, OSError):
+    except (McapError, EOFError, ValueError, RuntimeError, OSError, struct.error):
         pass  # what was read until then counts
     return count

@@ -23,7 +23,6 @@ from vla_edge_ros.config import ActionConfig, CacheConfig, FrameConfig, ModelSou
 from vla_edge_ros.engines.numpy_engine import NumpyEngine
 from vla_edge_ros.errors import VlaEdgeError
 from vla_edge_ros.model.bfloat16 import bfloat16_to_float32
-from vla_edge_ros.model.chat_tokenizer import ChatTokenizer
 from vla_edge_ros.model.decoder_config import from_hf_config
 from vla_edge_ros.model.prompt import token_ids
 from vla_edge_ros.model.tensor_shapes import tensor_shapes
@@ -154,7 +153,6 @@ def check(data: bytes, folder: Path) -> str:
         if Path(name).name != name:
             return "no input"
         (folder / name).write_bytes(contents)
-    ChatTokenizer.of_folder.cache_clear()
     config = VlaConfig(
         model=ModelSource(path=str(folder)),
         frame=FrameConfig(width=32, height=32),

@@ -23,7 +23,7 @@ from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
-MEMORY_ABOVE_START = 2 << 30
+MEMORY_ABOVE_START = 6 << 30  # of address space: threads' stacks count, touched or not
 LONGEST_ERROR = 2000
 
 
