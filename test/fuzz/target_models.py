@@ -161,13 +161,17 @@ def check(data: bytes, folder: Path) -> str:
         action=ActionConfig(),
     )
     try:
-        return _use(config, folder)
+        ids = _use(config)
     except VlaEdgeError as error:
         return refusal(error)
+    if files.get("tokenizer.json") == base()["tokenizer.json"]:
+        text = Tokenizer.from_str(_tokenizer()).decode(ids, skip_special_tokens=False)
+        assert INSTRUCTION in text, f"the model is told {text!r}"
+    return "good"
 
 
-def _use(config: VlaConfig, folder: Path) -> str:
-    """As the reasoner does: open, load, pin the prompt, run a chunk."""
+def _use(config: VlaConfig) -> list[int]:
+    """As the reasoner does: open, load, pin the prompt, run a chunk. The prompt's token ids."""
     weights = open_weights(config.model)
     size = weights.config.vocab_size
     for name in tensor_shapes(weights.config):
@@ -190,7 +194,7 @@ def _use(config: VlaConfig, folder: Path) -> str:
         assert len(decoded.tokens) == 3 and all(0 <= token < size for token in decoded.tokens), decoded
     finally:
         engine.close()
-    return "good"
+    return ids.tolist()
 
 
 def _check_tensor(weights: Any, name: str) -> None:
