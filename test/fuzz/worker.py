@@ -55,12 +55,13 @@ def refusal(error: Exception) -> str:
 
 def signature(error: BaseException) -> str:
     """What is told apart as one fault: the type, and the innermost place in the package or in a target."""
+    frames = [(Path(frame.filename), frame.name) for frame in traceback.extract_tb(error.__traceback__)]
     own = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if "vla_edge_ros" in frame.filename or Path(frame.filename).parent == FOLDER
+        f"{path.name}:{name}"
+        for path, name in frames
+        if path.is_relative_to(ROOT / "vla_edge_ros") or path.name.startswith("target_")
     ]
-    place = f"{Path(own[-1].filename).name}:{own[-1].name}" if own else "elsewhere"
+    place = own[-1] if own else "elsewhere"
     words = re.sub(r"[0-9]+|'[^']*'|\"[^\"]*\"", "N", str(error).splitlines()[0] if str(error) else "")
     return f"{type(error).__name__} in {place}: {words[:80]}"
 
