@@ -46,7 +46,7 @@ def _one_pass(source: Any) -> tuple[tuple[int, str], ...]:
     for frame in islice(source, MOST_FRAMES):
         assert frame.pixels.dtype == np.uint8 and frame.pixels.ndim == 3 and frame.pixels.shape[2] == 3
         assert frame.pixels.flags.c_contiguous and frame.pixels.size
-        assert type(frame.media_ns) is int and last_ns <= frame.media_ns < 2**62, (last_ns, frame.media_ns)
+        assert type(frame.media_ns) is int and last_ns <= frame.media_ns < 2**64, (last_ns, frame.media_ns)
         last_ns = frame.media_ns
         frames.append((last_ns, f"{frame.pixels.shape} {sha256(frame.pixels).hexdigest()[:16]}"))
     return tuple(frames)
