@@ -123,12 +123,18 @@ def check(data: bytes, folder: Path) -> str:
     name = line.decode("utf-8", "replace")
     if name not in bases():
         return "no input"
-    played = play(_written(folder, name, contents))
-    if bases()[name].startswith(contents):
-        whole = _whole(name)
-        assert played.frames == whole.frames[: len(played.frames)], (
-            f"{name} cut at {len(contents)}: other frames"
-        )
-    if len(contents) == len(bases()[name]) and bases()[name] == contents:
-        assert played.frames == _whole(name).frames
+    is_cut = bases()[name].startswith(contents)
+    # FFmpeg's decoding threads race for what damage in the middle left of a reference frame.
+    played = play(_written(folder, name, contents), is_repeatable=is_cut or is_still(name))
+    if is_cut:
+        _check_cut(name, played, is_whole=bases()[name] == contents)
     return "refused" if played.error else "good"
+
+
+def _check_cut(name: str, played: Played, is_whole: bool) -> None:
+    """Frames of the whole file in its order; a video's P frames may be there where its B frames are lost."""
+    whole = _whole(name).frames
+    rest = iter(whole)
+    assert all(frame in rest for frame in played.frames), f"{name}: frames that the whole file has not"
+    assert not is_whole or played.frames == whole, f"{name} plays otherwise the second time"
+    assert not played.frames or not is_still(name) or played.frames == whole, f"{name}: half a picture"
