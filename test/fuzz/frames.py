@@ -25,10 +25,10 @@ class Played:
     error: str = ""
 
 
-def play(path: Any, is_repeatable: bool = True) -> Played:
+def play(path: Any, is_repeatable: bool = True, bag_topic: str = "") -> Played:
     """Two passes over the first frames of ``path``; they must be alike where ``is_repeatable``."""
     try:
-        source = open_source(str(path))
+        source = open_source(str(path), bag_topic=bag_topic)
     except VlaEdgeError as error:
         refusal(error)
         return Played(error=str(error))
