@@ -149,6 +149,38 @@ def test_every_period_of_a_stall_is_answered_once_and_the_late_result_never(run)
     assert fresh == [1, 3]  # the frame of the stalled chunk, 2, was never acted on
 
 
+def test_a_watchdog_that_is_preempted_behind_its_claim_repeats_nothing_after_a_later_action(run, monkeypatch):
+    """Its cycle is claimed, the next one acted on, and only then does its turn come."""
+    claimed, turn, overtaken = threading.Event(), threading.Event(), []
+    expire = run._answers.expire
+
+    def preempted(cycle, scheduled_ns):
+        if claimed.is_set() or not run.engine.hold.is_set():
+            return expire(cycle, scheduled_ns)
+        claimed.set()
+        assert turn.wait(20)
+        overtaken.append(cycle)
+        return expire(cycle, scheduled_ns)
+
+    monkeypatch.setattr(run._answers, "expire", preempted)
+    run.start()
+    run.camera()
+    run.sink.wait_for(acted)
+    run.engine.hold.set()
+    run.camera()
+    assert claimed.wait(20)
+    run.engine.hold.clear()
+    run.engine.release.set()
+    run.camera()
+    run.sink.wait_for(acted, 2)
+    turn.set()
+    run.sink.wait_for(lambda record: bool(overtaken) and record.cycle > overtaken[0] + 2)
+    run.stop()
+    cycles = [record.cycle for record in run.sink.records[:-1]]
+    assert cycles == sorted(cycles) and overtaken[0] not in cycles
+    assert run.metrics.snapshot().overtaken_cycles == 1 and run.crashes == []
+
+
 def test_an_exception_in_the_engine_becomes_a_fallback_and_a_traceback_and_the_loop_lives(run):
     run.start()
     run.camera()

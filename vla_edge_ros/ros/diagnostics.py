@@ -115,6 +115,7 @@ def _deadline_values(metrics: MetricsSnapshot, deadline_ms: float) -> dict[str, 
         "dropped_results": metrics.dropped_results,
         "skipped_cycles": metrics.skipped_cycles,
         "unanswered_cycles": metrics.unanswered_cycles,
+        "overtaken_cycles": metrics.overtaken_cycles,
     }
 
 
