@@ -145,6 +145,9 @@ class CacheConfig:
     protect_latest: int = param(
         8, "the newest frames that are never evicted, except by fifo, sliding_window, semantic", low=1
     )
+    keep_on_deactivate: bool = param(
+        False, "whether kept frames and the last action's draft outlast a deactivation; false: a blank memory"
+    )
 
     def __post_init__(self) -> None:
         check_fields("cache", self)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vla_edge_ros.config import PromptConfig, TimingConfig
+from vla_edge_ros.config import CacheConfig, PromptConfig, TimingConfig
 from vla_edge_ros.engines.base import Decoded, Vision
 from vla_edge_ros.errors import EngineError, InstructionError
 from vla_edge_ros.runtime.reasoner import Reasoner
@@ -31,6 +31,7 @@ class SleepingEngine:
         self.holding = threading.Event()
         self.broken: Exception | None = None
         self.prompts = []
+        self.chunks = []  # pages seen and draft offered, a chunk
         self.closed = 0
 
     def load(self):
@@ -44,6 +45,7 @@ class SleepingEngine:
         return Vision(np.ones(64, np.float32), 0.01)
 
     def prefill(self, view, draft=()):
+        self.chunks.append((len(view.pages), tuple(draft)))
         if self.hold.is_set():
             self.holding.set()
             self.release.wait(10)
@@ -81,9 +83,16 @@ class Recorder:
 
 
 @pytest.fixture
-def run(tiny_config):
-    """A warm reasoner at a 20 ms period on a sleeping engine, with a camera that is called by hand."""
-    config = replace(tiny_config, timing=TimingConfig(period_ms=20.0, deadline_ms=20.0, max_frame_age_ms=1e4))
+def run(tiny_config, request):
+    """A warm reasoner at a 20 ms period on a sleeping engine, with a camera that is called by hand.
+
+    Parametrised indirectly: sections of the configuration to replace.
+    """
+    config = replace(
+        tiny_config,
+        timing=TimingConfig(period_ms=20.0, deadline_ms=20.0, max_frame_age_ms=1e4),
+        **getattr(request, "param", {}),
+    )
     engine, sink, crashes = SleepingEngine(), Recorder(), []
     reasoner = Reasoner(config, engine, sink, time.monotonic_ns, crashes.append)
     reasoner.engine, reasoner.sink, reasoner.crashes = engine, sink, crashes
@@ -268,6 +277,40 @@ def test_started_again_it_answers_from_a_fresh_grid(run):
         run.stop()
         assert run.sink.records[-1].outcome is Outcome.STOPPED
     assert run.metrics.snapshot().cycles < len(run.sink.records)
+
+
+KEEPING = CacheConfig(capacity_slots=512, eviction="fifo", protect_latest=2, keep_on_deactivate=True)
+
+
+@pytest.mark.parametrize(("run", "keeps"), [({}, False), ({"cache": KEEPING}, True)], indirect=["run"])
+def test_what_was_seen_before_a_deactivation_steers_nothing_unless_it_is_kept(run, keeps):
+    run.start()
+    for frames in range(1, 4):
+        run.camera()
+        run.sink.wait_for(acted, frames)
+    run.stop()
+    warm_up_and_run = len(run.engine.chunks)
+    kept = run.engine.chunks[-1][0]
+    run.start()
+    run.camera()
+    run.sink.wait_for(acted, 4)
+    run.stop()
+    pages, draft = run.engine.chunks[warm_up_and_run]
+    prompt_pages = 1
+    assert (pages, draft) == ((kept + 1, tuple(range(300, 308))) if keeps else (prompt_pages + 1, ()))
+    assert next(r for r in run.sink.records if acted(r)).decision.reason is Reason.WITHIN_BUDGET
+    assert len(run.engine.prompts) == 1, "the prompt stays pinned"
+
+
+def test_a_used_frame_is_not_acted_on_again_after_a_deactivation(run):
+    run.start()
+    run.camera()
+    run.sink.wait_for(acted)
+    run.stop()
+    run.start()
+    run.sink.wait_for(lambda record: record.outcome is Outcome.NO_NEW_FRAME, 2)
+    run.stop()
+    assert sum(map(acted, run.sink.records)) == 1
 
 
 def test_stop_without_start_and_close_twice_do_nothing(run):

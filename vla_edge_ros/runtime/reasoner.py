@@ -111,9 +111,15 @@ class Reasoner:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
 
     def start(self) -> None:
-        """Start both threads on a fresh grid; ``EngineError`` where the run before still computes."""
+        """Start both threads on a fresh grid; ``EngineError`` where the run before still computes.
+
+        Of that run the prompt and what was learned of the machine's speed stay; what was seen is forgotten,
+        unless ``cache.keep_on_deactivate`` says otherwise. Its last action is not repeated in either case.
+        """
         if any(thread.is_alive() for thread in self._threads):
             raise EngineError("expected the run before to have ended, but its engine still computes a chunk")
+        if not self._config.cache.keep_on_deactivate:
+            self._loop.forget()
         self.metrics.reset()
         self._answers.open()
         self._epoch_ns = self._clock.start()
