@@ -75,7 +75,17 @@ def test_no_float_takes_what_is_not_a_finite_number(section, name, value):
         (lambda: ActionConfig(low=(0.0,)), "action.low must have 8 values, one a name, got 1"),
         (lambda: ActionConfig(low=(1.0,) * 8), "action.low must be below action.high for terminate"),
         (lambda: ActionConfig(names=("dx",) * 8), "action.names must be non-empty and unique"),
-        (lambda: ActionConfig(held=("grip",)), "action.held names 'grip'"),
+        (
+            lambda: ActionConfig(kinds=("rate",) * 7 + ("speed",)),
+            "action.kinds must be one of rate, position, got 'speed'",
+        ),
+        (lambda: ActionConfig(kinds=("rate",)), "action.kinds must have 8 values, one a name, got 1"),
+        (lambda: ActionConfig(names=("a",), low=(0.0,), high=(1.0,)), "action.kinds must have 1 values"),
+        (
+            lambda: ActionConfig(low=(0.5,) + (-1.0,) * 7, high=(1.5,) + (1.0,) * 7),
+            "action.kinds: terminate must be a position, or its range must hold 0: .* got 0.5 to 1.5",
+        ),
+        (lambda: ActionConfig(low=(-2.0,) * 8, high=(-0.1,) * 8), "terminate must be a position"),
         (lambda: FallbackConfig(max_repeats=-1), "fallback.max_repeats must be at least 0, got -1"),
         (lambda: AdmissionConfig(probe_after=31), "admission.probe_every_max must be at least probe_after"),
     ],

@@ -51,8 +51,9 @@ def check_fields(section: str, config: Any) -> None:
             if high is not None and number > high:
                 raise ConfigError(f"{name} must be at most {high}, got {value}")
         choices = item.metadata["choices"]
-        if choices and value not in choices:
-            raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+        for word in value if isinstance(value, tuple) else (value,):
+            if choices and word not in choices:
+                raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {word!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +244,11 @@ class AdmissionConfig:
 
 ACTION_NAMES = ("terminate", "dx", "dy", "dz", "droll", "dpitch", "dyaw", "gripper")
 
+# What a dimension commands, by what stops it: a rate (a velocity, or a step a period) stops at zero, a
+# position where it is held.
+RATE, POSITION = "rate", "position"
+ACTION_KINDS = (RATE, POSITION)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionConfig:
@@ -251,7 +257,11 @@ class ActionConfig:
     names: tuple[str, ...] = param(ACTION_NAMES, "dimensions in token order, the joint_names of the message")
     low: tuple[float, ...] = param((-1.0,) * 8, "value of the lowest bin centre, a dimension")
     high: tuple[float, ...] = param((1.0,) * 8, "value of the highest bin centre, a dimension")
-    held: tuple[str, ...] = param(("gripper",), "dimensions that keep their last value in zero motion")
+    kinds: tuple[str, ...] = param(
+        (RATE,) * 7 + (POSITION,),
+        "what stops a dimension: a rate is 0 in zero motion, a position keeps its last value",
+        choices=ACTION_KINDS,
+    )
     bins: int = param(256, "action tokens, the last ids of the vocabulary (OpenVLA)", low=2)
     head: str = param(
         "action", "logits over the action tokens only, or over all", choices=("action", "full_vocabulary")
@@ -261,20 +271,28 @@ class ActionConfig:
 
     def __post_init__(self) -> None:
         check_fields("action", self)
-        for name in ("low", "high"):
+        if not self.names or len(set(self.names)) != len(self.names):
+            raise ConfigError(f"action.names must be non-empty and unique, got {self.names}")
+        for name in ("low", "high", "kinds"):
             values = getattr(self, name)
             if len(values) != len(self.names):
                 raise ConfigError(
                     f"action.{name} must have {len(self.names)} values, one a name, got {len(values)}"
                 )
-        if not self.names or len(set(self.names)) != len(self.names):
-            raise ConfigError(f"action.names must be non-empty and unique, got {self.names}")
         for name, low, high in zip(self.names, self.low, self.high, strict=True):
             if not low < high:
                 raise ConfigError(f"action.low must be below action.high for {name}, got {low} >= {high}")
-        for name in self.held:
-            if name not in self.names:
-                raise ConfigError(f"action.held names {name!r}, which is not in action.names {self.names}")
+        for name, kind, low, high in zip(self.names, self.kinds, self.low, self.high, strict=True):
+            if kind == RATE and not low <= 0.0 <= high:
+                raise ConfigError(
+                    f"action.kinds: {name} must be a position, or its range must hold 0: zero is what stops "
+                    f"a rate, got {low} to {high}"
+                )
+
+    @property
+    def is_position(self) -> tuple[bool, ...]:
+        """Of each dimension: whether holding its last value stops it, and not zero."""
+        return tuple(kind == POSITION for kind in self.kinds)
 
     @property
     def tokens(self) -> int:
@@ -284,7 +302,7 @@ class ActionConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FallbackConfig:
-    """What is published in a cycle without a fresh action. A repeated delta keeps an arm moving: bounded."""
+    """What is published in a cycle without a fresh action. A repeated rate keeps an arm moving: bounded."""
 
     mode: str = param("repeat", "first rung of the ladder", choices=("repeat", "zero", "none"))
     max_repeats: int = param(3, "repeats of one action before zero motion", low=0)
@@ -315,6 +333,12 @@ class RecordingConfig:
 
     def __post_init__(self) -> None:
         check_fields("recording", self)
+
+
+# Parameters of earlier versions, and what to write instead.
+REPLACED_PARAMETERS = {
+    "action.held": "list a kind for each dimension in action.kinds: position for those it named, else rate"
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ def test_run_file_holds_configuration_and_memory(tmp_path):
 
 
 def test_columns_follow_the_action_dimensions(tmp_path):
-    action = ActionConfig(names=("left", "right"), low=(-1.0, -1.0), high=(1.0, 1.0), held=())
+    action = ActionConfig(names=("left", "right"), low=(-1.0, -1.0), high=(1.0, 1.0), kinds=("rate", "rate"))
     recorder = CycleRecorder(tmp_path, VlaConfig(action=action))
     recorder.close()
     header = (recorder.folder / CYCLES_FILE).read_text(encoding="utf-8").splitlines()[0].split(",")
