@@ -79,6 +79,8 @@ def test_no_float_takes_what_is_not_a_finite_number(section, name, value):
             lambda: ActionConfig(kinds=("rate",) * 7 + ("speed",)),
             "action.kinds must be one of rate, position, got 'speed'",
         ),
+        (lambda: ActionConfig(names=("a\nb", *"cdefghi")), r"action.names must be words .* got 'a\\nb'"),
+        (lambda: ActionConfig(names=(" ", *"cdefghi")), "action.names must be words in one line, got ' '"),
         (lambda: ActionConfig(kinds=("rate",)), "action.kinds must have 8 values, one a name, got 1"),
         (lambda: ActionConfig(names=("a",), low=(0.0,), high=(1.0,)), "action.kinds must have 1 values"),
         (

@@ -8,52 +8,12 @@ whose text starts with the dotted name. Units are in the names.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
+from vla_edge_ros.action_config import ACTION_NAMES as ACTION_NAMES
+from vla_edge_ros.action_config import ActionConfig
+from vla_edge_ros.config_fields import check_fields, param
 from vla_edge_ros.errors import ConfigError
-
-
-def param(
-    default: Any,
-    description: str,
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    choices: tuple[str, ...] = (),
-) -> Any:
-    """A dataclass field with what ROS descriptors, validation and the docs table need."""
-    metadata = {"description": description, "low": low, "high": high, "choices": choices}
-    if isinstance(default, tuple):
-        return field(default_factory=lambda: default, metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
-def check_fields(section: str, config: Any) -> None:
-    """Check every leaf of ``config`` against its metadata; the type comes from the default."""
-    for item in fields(config):
-        name, value = f"{section}.{item.name}", getattr(config, item.name)
-        if is_dataclass(value):
-            continue
-        default = item.default_factory() if callable(item.default_factory) else item.default
-        whole_number = type(default) is float and type(value) is int
-        if type(value) is not type(default) and not whole_number:
-            raise ConfigError(f"{name} must be a {type(default).__name__}, got {value!r}")
-        for number in value if isinstance(value, tuple) else (value,):
-            if not isinstance(number, float | int) or isinstance(number, bool):
-                continue
-            low, high = item.metadata["low"], item.metadata["high"]
-            if not math.isfinite(number):
-                raise ConfigError(f"{name} must be finite, got {value}")
-            if low is not None and number < low:
-                raise ConfigError(f"{name} must be at least {low}, got {value}")
-            if high is not None and number > high:
-                raise ConfigError(f"{name} must be at most {high}, got {value}")
-        choices = item.metadata["choices"]
-        for word in value if isinstance(value, tuple) else (value,):
-            if choices and word not in choices:
-                raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {word!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,64 +200,6 @@ class AdmissionConfig:
                 f"admission.probe_every_max must be at least probe_after, "
                 f"got {self.probe_every_max} < {self.probe_after}"
             )
-
-
-ACTION_NAMES = ("terminate", "dx", "dy", "dz", "droll", "dpitch", "dyaw", "gripper")
-
-# What a dimension commands, by what stops it: a rate (a velocity, or a step a period) stops at zero, a
-# position where it is held.
-RATE, POSITION = "rate", "position"
-ACTION_KINDS = (RATE, POSITION)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionConfig:
-    """The action vector, RT-2 style: one token of 256 bins a dimension."""
-
-    names: tuple[str, ...] = param(ACTION_NAMES, "dimensions in token order, the joint_names of the message")
-    low: tuple[float, ...] = param((-1.0,) * 8, "value of the lowest bin centre, a dimension")
-    high: tuple[float, ...] = param((1.0,) * 8, "value of the highest bin centre, a dimension")
-    kinds: tuple[str, ...] = param(
-        (RATE,) * 7 + (POSITION,),
-        "what stops a dimension: a rate is 0 in zero motion, a position keeps its last value",
-        choices=ACTION_KINDS,
-    )
-    bins: int = param(256, "action tokens, the last ids of the vocabulary (OpenVLA)", low=2)
-    head: str = param(
-        "action", "logits over the action tokens only, or over all", choices=("action", "full_vocabulary")
-    )
-    frame_id: str = param("tool0", "frame_id of the action message")
-    validity_ms: float = param(100.0, "time_from_start of the action: how long it may be followed", low=1.0)
-
-    def __post_init__(self) -> None:
-        check_fields("action", self)
-        if not self.names or len(set(self.names)) != len(self.names):
-            raise ConfigError(f"action.names must be non-empty and unique, got {self.names}")
-        for name in ("low", "high", "kinds"):
-            values = getattr(self, name)
-            if len(values) != len(self.names):
-                raise ConfigError(
-                    f"action.{name} must have {len(self.names)} values, one a name, got {len(values)}"
-                )
-        for name, low, high in zip(self.names, self.low, self.high, strict=True):
-            if not low < high:
-                raise ConfigError(f"action.low must be below action.high for {name}, got {low} >= {high}")
-        for name, kind, low, high in zip(self.names, self.kinds, self.low, self.high, strict=True):
-            if kind == RATE and not low <= 0.0 <= high:
-                raise ConfigError(
-                    f"action.kinds: {name} must be a position, or its range must hold 0: zero is what stops "
-                    f"a rate, got {low} to {high}"
-                )
-
-    @property
-    def is_position(self) -> tuple[bool, ...]:
-        """Of each dimension: whether holding its last value stops it, and not zero."""
-        return tuple(kind == POSITION for kind in self.kinds)
-
-    @property
-    def tokens(self) -> int:
-        """Action tokens a chunk."""
-        return len(self.names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
