@@ -204,6 +204,34 @@ def test_an_exception_in_the_engine_becomes_a_fallback_and_a_traceback_and_the_l
     assert "a bug in the engine" in run.crashes[0] and "Traceback" in run.crashes[0]
 
 
+def test_times_that_no_estimate_can_be_made_of_are_told_with_the_metrics(run):
+    """Fault A18: an engine whose clock is broken must be seen, not only survived."""
+    run.start()
+    run.camera()
+    run.sink.wait_for(acted)
+    assert run.metrics.snapshot().rejected_samples == 0
+    run.engine.prefill_s = float("nan")
+    run.camera()
+    run.sink.wait_for(lambda record: record.frame_sequence == 2)
+    run.stop()
+    assert run.metrics.snapshot().rejected_samples >= 1
+
+
+def test_a_crash_whose_report_crashes_ends_no_thread(run, monkeypatch, caplog):
+    def refuse(report):
+        raise TypeError("a text that the log does not take")
+
+    monkeypatch.setattr(run, "_on_crash", refuse)
+    run.start()
+    run.engine.broken = ZeroDivisionError("a bug in the engine")
+    run.camera()
+    run.sink.wait_for(lambda record: record.outcome is Outcome.ENGINE_ERROR)
+    run.engine.broken = None
+    run.camera()
+    run.sink.wait_for(acted)
+    assert "a bug in the engine" in caplog.text and "a text that the log does not take" in caplog.text
+
+
 def test_an_exception_that_is_kept_alive_does_not_keep_the_slots_frames(run):
     """The same exception object again and again: its traceback would hold one frame's lease a cycle."""
     run.start()

@@ -141,6 +141,7 @@ def _admission_values(metrics: MetricsSnapshot) -> dict[str, Number]:
         "predicted_ms": decision.predicted_ms if decision else nan,
         "budget_ms": decision.budget_ms if decision else nan,
         "measured_ms": times.total_ms if times else nan,
+        "rejected_samples": metrics.rejected_samples,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,7 @@ class MetricsSnapshot:
     dropped_results: int  # finished chunks that the watchdog had answered for
     skipped_cycles: int  # grid points the reasoning thread slept through; the watchdog answered for them
     unanswered_cycles: int  # no message: the whole process slept through them, or they were overtaken
+    rejected_samples: int  # chunk times since configuration that admission could not learn from
     overtaken_cycles: int  # claimed by the watchdog, then left out: a later cycle had been answered meanwhile
     longest_repeat: int
     window_cycles: int
@@ -64,11 +65,17 @@ class MetricsSnapshot:
 
 
 class RunMetrics:
-    """Thread-safe; ``add`` costs a few microseconds, ``snapshot`` sorts the window."""
+    """Thread-safe; ``add`` costs a few microseconds, ``snapshot`` sorts the window.
 
-    def __init__(self, deadline_ms: float, window: int = 600):
+    ``rejected_samples`` is asked at each snapshot: admission counts those, and the run goes on meanwhile.
+    """
+
+    def __init__(
+        self, deadline_ms: float, window: int = 600, rejected_samples: Callable[[], int] = lambda: 0
+    ):
         self._deadline_ms = deadline_ms
         self._window = window
+        self._rejected_samples = rejected_samples
         self._lock = threading.Lock()
         self.reset()
 
@@ -159,6 +166,7 @@ class RunMetrics:
                 "dropped_results": self._dropped_results,
                 "skipped_cycles": self._skipped,
                 "unanswered_cycles": self._unanswered,
+                "rejected_samples": self._rejected_samples(),
                 "overtaken_cycles": self._overtaken,
                 "longest_repeat": self._longest_repeat,
                 "longest_memory_gap_ms": self._longest_gap_ns / NS_PER_MS,
