@@ -71,8 +71,9 @@ def _cells(height: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.flo
     """
     rows = _membership(height, THUMBNAIL_HEIGHT)
     columns = _membership(width, THUMBNAIL_WIDTH)
-    areas = rows.sum(axis=1)[:, None] * columns.sum(axis=1)
-    return rows.astype(np.float32), np.kron(columns, _GREY_WEIGHTS).T, areas
+    areas: NDArray[np.float64] = rows.sum(axis=1)[:, None] * columns.sum(axis=1)
+    weighted: NDArray[np.float64] = np.kron(columns, np.array(_GREY_WEIGHTS)).T
+    return rows.astype(np.float32), weighted, areas
 
 
 def _membership(length: int, cells: int) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -46,7 +47,7 @@ def measure_chunks(config: VlaConfig, engine: Engine) -> list[ChunkTimes]:
         drafts = drafts and len(chunk(tokens)[0].decode_ms) < len(first.decode_ms)
         if drafts:
             wrong = [token - 1 if token > 0 else 1 for token in tokens]
-            samples += _measured(lambda chunk=chunk, wrong=wrong: chunk(wrong))
+            samples += _measured(partial(chunk, wrong))
     return samples
 
 
