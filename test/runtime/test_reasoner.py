@@ -88,11 +88,8 @@ def run(tiny_config, request):
 
     Parametrised indirectly: sections of the configuration to replace.
     """
-    config = replace(
-        tiny_config,
-        timing=TimingConfig(period_ms=20.0, deadline_ms=20.0, max_frame_age_ms=1e4),
-        **getattr(request, "param", {}),
-    )
+    timing = TimingConfig(period_ms=20.0, deadline_ms=20.0, max_frame_age_ms=1e4)
+    config = replace(tiny_config, **({"timing": timing} | getattr(request, "param", {})))
     engine, sink, crashes = SleepingEngine(), Recorder(), []
     reasoner = Reasoner(config, engine, sink, time.monotonic_ns, crashes.append)
     reasoner.engine, reasoner.sink, reasoner.crashes = engine, sink, crashes
@@ -105,6 +102,14 @@ def run(tiny_config, request):
 
 def acted(record):
     return record.outcome is Outcome.ACTED
+
+
+def act(run):
+    """Send frames until one more was acted on: on a busy machine a chunk may come too late."""
+    before = sum(map(acted, run.sink.records))
+    while sum(map(acted, run.sink.records)) == before:
+        run.camera()
+        run.sink.wait_for(lambda record: True, len(run.sink.records) + 2)
 
 
 def test_acts_on_frames_and_ends_in_zero_motion(run):
@@ -173,15 +178,13 @@ def test_a_watchdog_that_is_preempted_behind_its_claim_repeats_nothing_after_a_l
 
     monkeypatch.setattr(run._answers, "expire", preempted)
     run.start()
-    run.camera()
-    run.sink.wait_for(acted)
+    act(run)
     run.engine.hold.set()
     run.camera()
     assert claimed.wait(20)
     run.engine.hold.clear()
     run.engine.release.set()
-    run.camera()
-    run.sink.wait_for(acted, 2)
+    act(run)
     turn.set()
     run.sink.wait_for(lambda record: bool(overtaken) and record.cycle > overtaken[0] + 2)
     run.stop()
@@ -207,12 +210,12 @@ def test_an_exception_in_the_engine_becomes_a_fallback_and_a_traceback_and_the_l
 def test_times_that_no_estimate_can_be_made_of_are_told_with_the_metrics(run):
     """Fault A18: an engine whose clock is broken must be seen, not only survived."""
     run.start()
-    run.camera()
-    run.sink.wait_for(acted)
+    act(run)
     assert run.metrics.snapshot().rejected_samples == 0
     run.engine.prefill_s = float("nan")
+    used = max(record.frame_sequence for record in run.sink.records)
     run.camera()
-    run.sink.wait_for(lambda record: record.frame_sequence == 2)
+    run.sink.wait_for(lambda record: record.frame_sequence > used)
     run.stop()
     assert run.metrics.snapshot().rejected_samples >= 1
 
@@ -227,8 +230,7 @@ def test_a_crash_whose_report_crashes_ends_no_thread(run, monkeypatch, caplog):
     run.camera()
     run.sink.wait_for(lambda record: record.outcome is Outcome.ENGINE_ERROR)
     run.engine.broken = None
-    run.camera()
-    run.sink.wait_for(acted)
+    act(run)
     assert "a bug in the engine" in caplog.text and "a text that the log does not take" in caplog.text
 
 
@@ -307,38 +309,44 @@ def test_started_again_it_answers_from_a_fresh_grid(run):
     assert run.metrics.snapshot().cycles < len(run.sink.records)
 
 
+UNHURRIED = TimingConfig(period_ms=200.0, deadline_ms=200.0, max_frame_age_ms=1e4)
 KEEPING = CacheConfig(capacity_slots=512, eviction="fifo", protect_latest=2, keep_on_deactivate=True)
 
 
-@pytest.mark.parametrize(("run", "keeps"), [({}, False), ({"cache": KEEPING}, True)], indirect=["run"])
+@pytest.mark.parametrize(
+    ("run", "keeps"),
+    [({"timing": UNHURRIED}, False), ({"timing": UNHURRIED, "cache": KEEPING}, True)],
+    indirect=["run"],
+)
 def test_what_was_seen_before_a_deactivation_steers_nothing_unless_it_is_kept(run, keeps):
     run.start()
-    for frames in range(1, 4):
-        run.camera()
-        run.sink.wait_for(acted, frames)
+    for _ in range(3):
+        act(run)
     run.stop()
-    warm_up_and_run = len(run.engine.chunks)
-    kept = run.engine.chunks[-1][0]
+    chunks = len(run.engine.chunks)
+    pages_before = run.engine.chunks[-1][0]
     run.start()
-    run.camera()
-    run.sink.wait_for(acted, 4)
+    act(run)
     run.stop()
-    pages, draft = run.engine.chunks[warm_up_and_run]
+    pages, draft = run.engine.chunks[chunks]
     prompt_pages = 1
-    assert (pages, draft) == ((kept + 1, tuple(range(300, 308))) if keeps else (prompt_pages + 1, ()))
-    assert next(r for r in run.sink.records if acted(r)).decision.reason is Reason.WITHIN_BUDGET
+    expected = (pages_before + 1, tuple(range(300, 308))) if keeps else (prompt_pages + 1, ())
+    assert (pages, draft) == expected
+    decisions = [record.decision for record in run.sink.records if record.decision]
+    assert Reason.FIRST_CHUNK not in [decision.reason for decision in decisions], "costs stay known"
     assert len(run.engine.prompts) == 1, "the prompt stays pinned"
 
 
 def test_a_used_frame_is_not_acted_on_again_after_a_deactivation(run):
     run.start()
-    run.camera()
-    run.sink.wait_for(acted)
+    act(run)
     run.stop()
+    before = len(run.sink.records)
     run.start()
-    run.sink.wait_for(lambda record: record.outcome is Outcome.NO_NEW_FRAME, 2)
+    run.sink.wait_for(lambda record: True, before + 4)
     run.stop()
-    assert sum(map(acted, run.sink.records)) == 1
+    outcomes = {record.outcome for record in run.sink.records[before:-1]}
+    assert Outcome.ACTED not in outcomes and Outcome.NO_NEW_FRAME in outcomes
 
 
 def test_stop_without_start_and_close_twice_do_nothing(run):
