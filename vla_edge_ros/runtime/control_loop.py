@@ -80,7 +80,7 @@ class ControlLoop:
         self._next_prompt: Prompt | None = None
         # A scene changes little in one period, so the last action's tokens are the guess at the next ones.
         self._last_tokens: tuple[int, ...] = ()
-        self._drafts = DraftChoice() if config.engine.draft == "last_action" else None
+        self._drafts = self._new_draft_choice()
         self._draft: tuple[int, ...] = ()  # of this cycle
         self._scheduled_ns = 0
         self._progress = ChunkTimes(0)
@@ -89,6 +89,18 @@ class ControlLoop:
     def instruction(self) -> str:
         """The one that is pinned, or waits to be."""
         return (self._next_prompt or self._pinned_prompt).instruction
+
+    def forget(self) -> None:
+        """Between two runs: forget the kept frames, the last action's draft and whether drafts paid.
+
+        The prompt stays, and that a frame was used: it is not acted on again.
+        """
+        self._cache.flush()
+        self._last_tokens = self._draft = ()
+        self._drafts = self._new_draft_choice()
+
+    def _new_draft_choice(self) -> DraftChoice | None:
+        return DraftChoice() if self._config.engine.draft == "last_action" else None
 
     def change_prompt(self, prompt: Prompt) -> None:
         """Rewrite the pinned prompt before the next cycle's frame; a newer prompt replaces a waiting one."""
