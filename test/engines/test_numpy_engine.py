@@ -243,28 +243,11 @@ def test_loader_takes_the_named_engine():
     assert isinstance(load_engine(config()), NumpyEngine)
 
 
-def test_auto_takes_numpy_where_no_device_answers(monkeypatch):
-    monkeypatch.setattr("vla_edge_ros.engines.load._cuda_device_answers", lambda: False)
-    assert load_engine(config(engine=EngineConfig(name="auto"))).name == "numpy"
-
-
-def test_auto_takes_numpy_where_cupy_is_missing(monkeypatch):
-    monkeypatch.setattr("vla_edge_ros.engines.load._cuda_device_answers", lambda: True)
-    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
-    assert load_engine(config(engine=EngineConfig(name="auto"))).name == "numpy"
-
-
 def test_engine_takes_any_weights_of_the_protocol():
     engine = NumpyEngine(config(prompt=PromptConfig(max_pages=1)), RandomWeights(TINY, seed=3))
     engine.load()
     engine.write_prompt(PROMPT, (0,))
     assert np.isfinite(engine.hidden).all()
-
-
-def test_cuda_without_cupy_is_an_error_that_says_so(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "vla_edge_ros.engines.cuda.engine", None)
-    with pytest.raises(EngineError, match="expected CuPy"):
-        load_engine(config(engine=EngineConfig(name="cuda")))
 
 
 def test_the_tiny_presets_actions_follow_the_picture_and_differ_by_dimension(data_dir):

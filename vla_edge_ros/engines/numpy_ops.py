@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from vla_edge_ros.errors import EngineError
+
 Float = NDArray[np.float32]
 
 
@@ -88,5 +90,11 @@ def swiglu(gate: Float, up: Float) -> Float:
 
 
 def head_argmax(hidden: Float, weight: Float, first_id: int) -> int:
-    """``[d]``, ``[r, d]`` -> the token id of the largest logit, ties to the lowest; row 0 is ``first_id``."""
-    return first_id + int(np.argmax(weight @ hidden))
+    """``[d]``, ``[r, d]`` -> the token id of the largest logit, ties to the lowest; row 0 is ``first_id``.
+
+    ``EngineError`` where a logit is not finite: the largest would say nothing.
+    """
+    logits = weight @ hidden
+    if not np.isfinite(logits).all():
+        raise EngineError("expected finite logits, got NaN or infinity from the head")
+    return first_id + int(np.argmax(logits))

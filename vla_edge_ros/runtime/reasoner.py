@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Engine
-from vla_edge_ros.errors import EngineError
+from vla_edge_ros.errors import EngineError, EngineLostError, drop_tracebacks
 from vla_edge_ros.kv_cache.cache import KvCache
 from vla_edge_ros.kv_cache.descriptor import describe
 from vla_edge_ros.kv_cache.eviction import make_policy
@@ -111,9 +111,11 @@ class Reasoner:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
 
     def start(self) -> None:
-        """Start both threads on a fresh grid; ``EngineError`` where the run before still computes."""
+        """Start both threads on a fresh grid; ``EngineError`` if the run before computes or the GPU is lost."""
         if any(thread.is_alive() for thread in self._threads):
             raise EngineError("expected the run before to have ended, but its engine still computes a chunk")
+        if self._loop.engine_lost:
+            raise EngineLostError(self._loop.engine_lost)
         self.metrics.reset()
         self._answers.open()
         self._epoch_ns = self._clock.start()
@@ -163,7 +165,7 @@ class Reasoner:
                 self._loop.run_cycle(cycle, scheduled_ns, skipped)
             except Exception as error:  # nothing may end this thread: the robot would be left without answers
                 self._on_crash(traceback.format_exc())
-                error.__traceback__ = None  # it holds the lease on this cycle's frame
+                drop_tracebacks(error)  # they hold the lease on this cycle's frame
                 self._answer_crash(CycleRecord(cycle, Outcome.ENGINE_ERROR, error=repr(error)), scheduled_ns)
 
     def _answer_crash(self, record: CycleRecord, scheduled_ns: int) -> None:

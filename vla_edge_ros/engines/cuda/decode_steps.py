@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vla_edge_ros.engines.cuda.chunk_state import LiveRows, write_state
+from vla_edge_ros.engines.cuda.device_errors import device_failure
 from vla_edge_ros.engines.cuda.graphs import ReplayQueue, TimedGraph, copy_to_device
 from vla_edge_ros.engines.cuda.memory import DeviceMemory, pinned_array
 from vla_edge_ros.engines.cuda.passes import Pass
 from vla_edge_ros.engines.cuda.persistent import GATES, MOST_POLLS
 from vla_edge_ros.engines.cuda.sizes import Sizes
-from vla_edge_ros.errors import EngineError
+from vla_edge_ros.errors import EngineError, EngineLostError
 
 COMPARED = 20  # steps of each kind, at start-up
 STOPPED = 1 + len(GATES)  # what the kernel leaves when the host stopped it
@@ -64,7 +65,8 @@ class DecodeSteps:
                 try:
                     times[kind].append(self._run_once(kind, state))
                 except (EngineError, cupy.cuda.runtime.CUDARuntimeError) as error:
-                    if kind == "kernels" or wanted == "persistent":
+                    lost = isinstance(device_failure(error), EngineLostError)
+                    if lost or kind == "kernels" or wanted == "persistent":
                         raise
                     log.warning("decode steps are graphs of kernels: %s", error)
                     del self.kinds[kind], times[kind]

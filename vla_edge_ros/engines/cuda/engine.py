@@ -21,6 +21,7 @@ from vla_edge_ros.engines.cuda.buffers import scratch_needs
 from vla_edge_ros.engines.cuda.chunk_state import LiveRows, state_dtype, write_state
 from vla_edge_ros.engines.cuda.decode_steps import DecodeSteps
 from vla_edge_ros.engines.cuda.device import current_device
+from vla_edge_ros.engines.cuda.device_errors import FAILURES, device_failure, explain
 from vla_edge_ros.engines.cuda.drafts import DraftedTokens
 from vla_edge_ros.engines.cuda.graphs import TimedGraph, copy_to_device
 from vla_edge_ros.engines.cuda.kernels import load_kernels, loading_sources, pass_sources
@@ -34,8 +35,9 @@ from vla_edge_ros.engines.cuda.passes import (
     launch_embed_frame,
 )
 from vla_edge_ros.engines.cuda.sizes import plan
+from vla_edge_ros.engines.failures import raises_engine_errors
 from vla_edge_ros.engines.numpy_ops import rope_angles
-from vla_edge_ros.errors import EngineError
+from vla_edge_ros.errors import EngineError, EngineLostError
 from vla_edge_ros.model.decoder_config import resolve
 from vla_edge_ros.model.weights import Weights, open_weights
 from vla_edge_ros.types import CacheView, MemoryReport
@@ -43,9 +45,16 @@ from vla_edge_ros.types import CacheView, MemoryReport
 log = logging.getLogger(__name__)
 
 
+NOT_FINITE = {1: "hidden states", 2: "logits"}  # the status beside a token, of candidate.cuh
+
+
+@raises_engine_errors(*FAILURES, explain=explain)
 class CudaEngine:
     """``engines.base.Engine`` on one GPU. For tests and benchmarks: ``sizes``, ``stream``,
-    ``buffers``, ``kernels``, ``passes`` and ``steps``."""
+    ``buffers``, ``kernels``, ``passes`` and ``steps``.
+
+    ``lost``: why nothing but ``close`` works any more; else empty.
+    """
 
     name = "cuda"
 
@@ -53,10 +62,11 @@ class CudaEngine:
         """``weights``: those to take in place of the ones that ``config.model`` names."""
         self._config = config
         self._weights = weights
-        self._loaded = False
+        self.is_loaded = False
+        self.lost = ""
 
     def load(self) -> None:
-        if self._loaded:
+        if self.is_loaded:
             return
         decoder = self._weights.config if self._weights else resolve(self._config.model)
         device = current_device()
@@ -76,7 +86,7 @@ class CudaEngine:
             self._taken = taken.pop_all()
         self._view: CacheView | None = None
         self._embedded = False
-        self._loaded = True
+        self.is_loaded = True
 
     def _compile(self) -> None:
         sizes, device = self.sizes, self.sizes.device
@@ -192,6 +202,7 @@ class CudaEngine:
                 f"expected uint8 pixels {self._pixels.shape}, got {pixels.dtype} {pixels.shape}"
             )
         np.copyto(self._pixels, pixels)
+        self._embedded = False
         vision_ms = self._embed.run()
         self._embedded = True
         return Vision(self._pooled.copy(), vision_ms)
@@ -310,18 +321,25 @@ class CudaEngine:
         return MemoryReport(dict(self.buffers.parts), self._sampler.peak_bytes())
 
     def close(self) -> None:
-        if not self._loaded:
+        if not self.is_loaded:
             return
-        self._loaded, self._view = False, None
-        self._taken.close()
+        self.is_loaded, self._view = False, None
+        if self.lost:
+            return  # the process gives everything back; here each piece would be one more error
+        try:
+            self._taken.close()
+        except RuntimeError as failure:
+            log.error("%s", device_failure(failure))
         del self._embed, self._prefill, self.steps, self.passes, self.kernels
         self._drafted_graph = self._verify_graph = None
 
     def _require_finite(self, what: str, token: int = 0) -> None:
-        if self._status[token]:
+        if status := int(self._status[token]):
             self._view = None
-            raise EngineError(f"expected finite hidden states, got NaN or infinity from {what}")
+            raise EngineError(f"expected finite {NOT_FINITE[status]}, got NaN or infinity from {what}")
 
     def _require_loaded(self) -> None:
-        if not self._loaded:
+        if self.lost:
+            raise EngineLostError(self.lost)
+        if not self.is_loaded:
             raise EngineError("expected load() before the engine is used, or it was closed")
