@@ -143,6 +143,35 @@ def test_poison_in_a_visible_slot_is_an_engine_error_and_the_next_chunk_recovers
         assert np.array_equal(a, b)
 
 
+@pytest.mark.parametrize("head", ["action", "full_vocabulary"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_one_logit_that_is_not_finite_is_an_engine_error_in_prefill_and_in_each_step(head, value):
+    """Its hidden states are finite: nothing else shows it."""
+    engine = make_engine(action=ActionConfig(head=head))
+    engine.write_prompt(PROMPT, (0,))
+    *_, whole = run_chunk(engine, view(3), 0)
+    sound, broken = engine._head, engine._head.copy()
+    broken[17, 5] = value
+    engine._head = broken
+    chunk_view = view(3)
+    engine.embed_frame(picture(0))
+    with pytest.raises(EngineError, match="expected finite logits"):
+        engine.prefill(chunk_view)
+    for step in range(7):
+        engine._head = sound
+        engine.embed_frame(picture(0))
+        engine.prefill(chunk_view)
+
+        def break_before(step_ms, step=step):
+            engine._head = broken if len(step_ms) == step else sound
+            return False
+
+        with pytest.raises(EngineError, match="expected finite logits"):
+            engine.decode(chunk_view, 8, break_before)
+    engine._head = sound
+    assert run_chunk(engine, view(3), 0)[-1] == whole
+
+
 def test_decode_after_a_failed_prefill_is_refused():
     engine = make_engine()
     engine.write_prompt(PROMPT, (0,))

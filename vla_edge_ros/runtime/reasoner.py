@@ -111,7 +111,10 @@ class Reasoner:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
 
     def start(self) -> None:
-        """Start both threads on a fresh grid; ``EngineError`` if the run before computes or the GPU is lost."""
+        """Start both threads on a fresh grid.
+
+        ``EngineError`` where the run before still computes, or the engine can never work again.
+        """
         if any(thread.is_alive() for thread in self._threads):
             raise EngineError("expected the run before to have ended, but its engine still computes a chunk")
         if self._loop.engine_lost:
