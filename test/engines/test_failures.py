@@ -22,6 +22,7 @@ CONFIG = VlaConfig(
 VIEW = CacheView(np.array([3], np.int32), np.array([32], np.int32), 2)
 PROMPT = np.arange(5)
 PIXELS = np.zeros((64, 128, 3), np.uint8)
+STAGES = ["write_prompt", "embed_frame", "prefill", "decode"]
 FAILURES = [
     MemoryError("Unable to allocate 3.00 GiB"),
     FloatingPointError("overflow encountered in matmul"),
@@ -57,19 +58,16 @@ def test_all_methods_of_the_protocol_are_guarded():
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
-@pytest.mark.parametrize("stage", ["write_prompt", "embed_frame", "prefill", "decode"])
+@pytest.mark.parametrize("stage", STAGES)
 def test_what_the_machine_raises_is_an_engine_error_and_the_next_chunk_is_whole(
     engine, monkeypatch, stage, failure
 ):
     def chunk():
-        return [call(engine, method) for method in ("embed_frame", "prefill", "decode")][-1].tokens
+        return [call(engine, method) for method in STAGES[1:]][-1].tokens
 
     expected = chunk()
-    for method in ("embed_frame", "prefill", "decode")[
-        : ("write_prompt", "embed_frame", "prefill", "decode").index(stage)
-    ]:
-        if method != stage:
-            call(engine, method)
+    for method in STAGES[: STAGES.index(stage)]:
+        call(engine, method)
 
     def fail(*_):
         raise failure

@@ -168,16 +168,12 @@ def test_decode_steps_do_not_take_a_lost_device_for_a_kernel_that_cannot_run(mon
     """At start-up a persistent kernel may fail where graphs work: not by losing the device."""
     steps = object.__new__(decode_steps.DecodeSteps)
     steps.kinds = {"kernels": None, "persistent": None}
-    monkeypatch.setattr(
-        decode_steps.DecodeSteps,
-        "_run_once",
-        lambda self, kind, state: (
-            1.0 if kind == "kernels" else raise_error(CUDARuntimeError(ILLEGAL_ADDRESS))
-        ),
-    )
+
+    def run_once(self, kind, state):
+        if kind == "persistent":
+            raise CUDARuntimeError(ILLEGAL_ADDRESS)
+        return 1.0
+
+    monkeypatch.setattr(decode_steps.DecodeSteps, "_run_once", run_once)
     with pytest.raises(CUDARuntimeError):
         steps.choose("auto", np.zeros(1))
-
-
-def raise_error(error):
-    raise error
