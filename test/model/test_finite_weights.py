@@ -127,8 +127,8 @@ DECODER = DecoderConfig(
     vocab_size=301,
     tie_word_embeddings=False,
 )
-# One of each kind: of the embedding a row that no action needs, of the head an action's row, a projection that
-# becomes integers, a vector, a bias, and the vision projection, which is optional.
+# One of each kind: of the embedding a row that no action needs, of the head an action's row, a projection
+# that becomes integers, a vector, a bias, and the vision projection, which is optional.
 PLACES = {
     EMBEDDING: (2, 3),
     LM_HEAD: (300, 5),
