@@ -15,7 +15,7 @@ from vla_edge_ros.errors import EngineError
 class LiveRows(NamedTuple):
     """``count`` tokens of a pass that go to the slots from ``first`` on."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks of one
     first: int = 0
 
 

@@ -76,8 +76,8 @@ class DecodeSteps:
         self.use(wanted if wanted in self.kinds else fastest)
 
     def _run_once(self, kind: str, state: NDArray) -> float:
-        pages, slots = np.arange(self._sizes.pages), self._sizes.page_slots
-        fills = np.full(len(pages), slots)
+        pages, slots = np.arange(self._sizes.pages, dtype=np.int32), self._sizes.page_slots
+        fills = np.full(len(pages), slots, np.int32)
         fills[-1] = 1
         write_state(state, pages, fills, slots, action=LiveRows(1))
         copy_to_device(self._stream.ptr, self._memory["decode_state"], state)

@@ -125,12 +125,12 @@ class CudaEngine:
         sizes, memory, stream = self.sizes, self.buffers, self.stream
         out = (self._tokens_out.ctypes.data, self._status.ctypes.data)
         self.passes = {name: Pass(name, sizes, self.kernels, memory, *out) for name in sizes.passes}
-        for name, rows in {"decode": "action", "prefill": "frame", "verify": "action"}.items():
+        one, none = LiveRows(1), LiveRows(0)
+        for name, rows in {"decode": (none, one), "prefill": (one, none), "verify": (none, one)}.items():
             if name in sizes.passes:
-                write_state(self._states[name], [0], [1], sizes.page_slots, **{rows: LiveRows(1)})
+                write_state(self._states[name], [0], [1], sizes.page_slots, *rows)
         if sizes.draft_tokens:
-            one_each = (LiveRows(1), LiveRows(1))
-            write_state(self._states["drafted"], [0, 1], [1, 1], sizes.page_slots, *one_each)
+            write_state(self._states["drafted"], [0, 1], [1, 1], sizes.page_slots, one, one)
         copy_to_device(stream.ptr, memory["decode_state"], self._states["decode"])
 
         def embed() -> None:
@@ -216,7 +216,8 @@ class CudaEngine:
         if int(view.fills[-1]) != tokens:
             raise EngineError(f"expected a frame page of {tokens} vision tokens, got {int(view.fills[-1])}")
         guesses, frame, slots = self._usable(draft), LiveRows(tokens), self.sizes.page_slots
-        self._first_step, prefill_ms = None, 0.0
+        self._first_step: int | None = None  # the first that runs as a plain step, once one is prepared
+        prefill_ms = 0.0
         if guesses:
             rows = LiveRows(len(guesses))
             pages, fills = [*view.pages, view.action_page], [*view.fills, rows.count]
@@ -259,21 +260,23 @@ class CudaEngine:
                 self.steps.stop()
         return Decoded(tuple(self._action.tokens[:count]), tuple(step_ms), stopped=False)
 
-    def _prepare_steps(self, view: CacheView, settled: int) -> None:
-        """For plain steps from the last of ``settled`` tokens on; the steps of a chunk follow each other."""
+    def _prepare_steps(self, view: CacheView, settled: int) -> int:
+        """For plain steps from the last of ``settled`` tokens on, in a row; returns ``settled``."""
         self._first_step = settled
         pages, fills = np.append(view.pages, view.action_page), np.append(view.fills, settled)
         rows, at = LiveRows(1, settled - 1), settled - 1
         write_state(self._states["decode"], pages, fills, self.sizes.page_slots, action=rows, step=at)
         copy_to_device(self.stream.ptr, self.buffers["decode_state"], self._states["decode"])
+        return settled
 
     def _plain_step(self, view: CacheView, count: int) -> float:
         """Settles one token."""
         at = len(self._action.tokens)
-        if self._first_step is None:  # guesses were settled before
-            self._prepare_steps(view, at)
+        first = self._first_step
+        if first is None:  # guesses were settled before
+            first = self._prepare_steps(view, at)
             self._embed_last_token()
-        step_ms = self.steps.run(at - self._first_step, count - self._first_step)
+        step_ms = self.steps.run(at - first, count - first)
         self._require_finite(f"decode step {at}", at)
         self._action.settle([int(self._tokens_out[at])], ())
         return step_ms
@@ -331,7 +334,8 @@ class CudaEngine:
         except RuntimeError as failure:
             log.error("%s", device_failure(failure))
         del self._embed, self._prefill, self.steps, self.passes, self.kernels
-        self._drafted_graph = self._verify_graph = None
+        for graph in ("_drafted_graph", "_verify_graph"):  # where there are drafts
+            self.__dict__.pop(graph, None)
 
     def _require_finite(self, what: str, token: int = 0) -> None:
         if status := int(self._status[token]):
