@@ -33,7 +33,7 @@ def param(
 def check_fields(section: str, config: Any) -> None:
     """Check every leaf of ``config`` against its metadata; the type comes from the default."""
     for item in fields(config):
-        name, value = f"{section}.{item.name}", getattr(config, item.name)
+        name, value = f"{section}.{item.name}".removeprefix("."), getattr(config, item.name)
         if is_dataclass(value):
             continue
         default = item.default_factory() if callable(item.default_factory) else item.default
@@ -301,6 +301,8 @@ class PromptConfig:
 
     def __post_init__(self) -> None:
         check_fields("prompt", self)
+        if not self.instruction.strip():
+            raise ConfigError(f"prompt.instruction must say something, got {self.instruction!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
