@@ -224,6 +224,8 @@ class PromptConfig:
 
     def __post_init__(self) -> None:
         check_fields("prompt", self)
+        if not self.instruction.strip():
+            raise ConfigError(f"prompt.instruction must say something, got {self.instruction!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
