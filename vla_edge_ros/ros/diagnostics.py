@@ -116,6 +116,7 @@ def _deadline_values(metrics: MetricsSnapshot, deadline_ms: float) -> dict[str, 
         "dropped_results": metrics.dropped_results,
         "skipped_cycles": metrics.skipped_cycles,
         "unanswered_cycles": metrics.unanswered_cycles,
+        "overtaken_cycles": metrics.overtaken_cycles,
     }
 
 
@@ -141,6 +142,7 @@ def _admission_values(metrics: MetricsSnapshot) -> dict[str, Number]:
         "predicted_ms": decision.predicted_ms if decision else nan,
         "budget_ms": decision.budget_ms if decision else nan,
         "measured_ms": times.total_ms if times else nan,
+        "rejected_samples": metrics.rejected_samples,
     }
 
 
@@ -155,7 +157,7 @@ def _cache_values(metrics: MetricsSnapshot, engine: EngineHealth) -> dict[str, N
 
 def _judge_action(metrics: MetricsSnapshot, action: ActionHealth) -> Judgement:
     last = metrics.last
-    if action.publishers > 1:
+    if action.publishers > 1 and action.is_active:
         return ERROR, f"{action.publishers} publishers on {action.topic}: their actions alternate"
     if action.fault:
         return ERROR, action.fault
