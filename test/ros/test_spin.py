@@ -250,9 +250,12 @@ def test_the_demo_fails_where_the_reasoner_cannot_start(start):
     assert "timing.margin_ms" in process.output and "Traceback" not in process.output
 
 
-def test_a_parameter_file_that_cannot_be_read_is_one_line(start, tmp_path):
+@pytest.mark.parametrize("body", ["a: [1, 'x']", "a: &one 1\n    b: *one"], ids=["mixed_list", "alias"])
+def test_a_parameter_file_that_cannot_be_read_is_one_line(start, tmp_path, body):
     broken = tmp_path / "broken.yaml"
-    broken.write_text("/**:\n  ros__parameters:\n    a: [1, 'x']\n")
+    broken.write_text(f"/**:\n  ros__parameters:\n    {body}\n")
     process = start("reasoning_node", "--ros-args", "--params-file", str(broken))
     assert process.wait() == 1
     assert str(broken) in process.output and "Traceback" not in process.output
+    own = process.output[process.output.index("error: ") :]  # behind what rcl logs by itself
+    assert len(own.strip().splitlines()) == 1, own

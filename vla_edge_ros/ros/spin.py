@@ -129,7 +129,7 @@ def _init(args: Sequence[str] | None) -> None:
     try:
         rclpy.init(args=None if args is None else list(args), signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # the base of rclpy's RCLError and UnknownROSArgsError
-        raise VlaEdgeError(str(error)) from error
+        raise VlaEdgeError(" ".join(str(error).split())) from error  # rcl appends lines of its C sources
 
 
 def _spin(executor: SingleThreadedExecutor, stop: StopRequest) -> int:
