@@ -73,7 +73,7 @@ def test_rope_parameters_of_transformers_5_are_read():
         ({"model_type": None}, "model_type"),
         ({"hidden_act": "gelu"}, "hidden_act"),
         ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "rope_type"),
-        ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, "rope_type"),
+        ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, "rope_scaling: type"),
         ({"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e6}}, "rope_type"),
         ({"rope_parameters": [1]}, "rope_parameters"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
