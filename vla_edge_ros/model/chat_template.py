@@ -2,8 +2,8 @@
 """A checkpoint's chat template, rendered with what transformers gives templates: names, filters, tags.
 
 The template is the checkpoint's code, so it runs in Jinja's sandbox. Some templates read a message's content
-as text, others as a list of parts; which form carries an instruction is tried out, and a template that carries
-it in neither is refused: the robot would be told nothing.
+as text, others as a list of parts; which form carries an instruction is tried out, and a template that
+carries it in neither is refused: the robot would be told nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _PROBE = "seven zebras juggle quartz"
 class ChatTemplate:
     """``render`` gives the text of one user turn, up to where the model would answer.
 
-    ``folder`` names the checkpoint in errors; ``special_tokens`` are variables of the template.
+    ``folder`` names the checkpoint in errors; ``special_tokens`` are variables of the template. ``in_parts``:
+    whether the template reads content as a list of parts.
     """
 
     def __init__(self, folder: Path, source: str, special_tokens: Mapping[str, str]):
@@ -39,10 +40,10 @@ class ChatTemplate:
             self._template = _environment().from_string(source)
         except Exception as error:  # a template is the checkpoint's code; compiling it may raise anything
             raise WeightsError(f"{folder}: the chat template failed: {error}") from error
-        self._in_parts = self._reads_parts()
+        self.in_parts = self._reads_parts()
 
     def render(self, instruction: str) -> str:
-        text = self._render(instruction, self._in_parts)
+        text = self._render(instruction, self.in_parts)
         if instruction.strip() not in text:
             raise WeightsError(
                 f"{self._folder}: the chat template must write the instruction as it is, got {text[-200:]!r} "
@@ -55,7 +56,8 @@ class ChatTemplate:
         failures = []
         for in_parts in (False, True):
             try:
-                if _PROBE in self._render(_PROBE, in_parts):
+                text = self._render(_PROBE, in_parts)
+                if _PROBE in text and repr(_PROBE) not in text:  # a list that is written as such is not read
                     return in_parts
             except WeightsError as error:
                 failures.append(error)
@@ -80,7 +82,7 @@ class ChatTemplate:
 
 
 class GenerationTag(Extension):
-    """``{% generation %} ... {% endgeneration %}`` marks the model's words for training: here, what is inside."""
+    """``{% generation %} ... {% endgeneration %}`` marks the model's words: here, what is inside."""
 
     tags = {"generation"}
 

@@ -27,9 +27,11 @@ class ChatTokenizer:
     """Turns an instruction into the token ids of one user turn, up to where the model would answer."""
 
     def __init__(self, folder: Path):
-        files = TokenizerFiles(folder)
-        self._special_tokens = files.special_tokens()
         self._tokenizer = _read_tokenizer(folder / TOKENIZER_FILE)
+        padding = self._tokenizer.padding
+        files = TokenizerFiles(folder, padding["pad_token"] if padding else None)
+        _forget_state(self._tokenizer)
+        self._special_tokens = files.special_tokens()
         self._tokenizer.encode_special_tokens = files.splits_special_tokens
         self._add_tokens(files)
         source = files.chat_template()
@@ -38,8 +40,7 @@ class ChatTokenizer:
     @staticmethod
     def of_folder(folder: str) -> ChatTokenizer:
         """The folder's tokenizer, read once: a changed instruction should not wait for megabytes of JSON."""
-        path = Path(folder, TOKENIZER_FILE)
-        return _tokenizer_of(folder, path.stat().st_mtime_ns if path.is_file() else 0)
+        return _tokenizer_of(folder, TokenizerFiles.versions(Path(folder)))
 
     @property
     def padding_id(self) -> int:
@@ -77,28 +78,30 @@ class ChatTokenizer:
 
 
 @lru_cache(maxsize=1)
-def _tokenizer_of(folder: str, modified_ns: int) -> ChatTokenizer:
-    """``modified_ns`` makes a folder that was replaced meanwhile another one."""
+def _tokenizer_of(folder: str, versions: tuple[tuple[str, int], ...]) -> ChatTokenizer:
+    """``versions`` make a folder that was replaced meanwhile another one."""
     return ChatTokenizer(Path(folder))
 
 
 def _read_tokenizer(path: Path) -> Tokenizer:
-    """The file's vocabulary and rules, without the state that training or a pipeline left in it."""
     if not path.is_file():
         has_slow = path.with_name("tokenizer.model").exists()
         hint = "; AutoTokenizer's save_pretrained makes it of the tokenizer.model there" if has_slow else ""
         raise WeightsError(f"{path}: expected the checkpoint's tokenizer: {likely_cause(path)}{hint}")
     try:
-        tokenizer = Tokenizer.from_file(str(path))
+        return Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing narrower for a file it cannot read
         raise WeightsError(with_cause(f"{path}: not a tokenizer that can be read: {error}", path)) from error
-    # Saved with the file, and meant for batches: they would cut an instruction, or fill it up.
+
+
+def _forget_state(tokenizer: Tokenizer) -> None:
+    """Switch off what training or a pipeline left in the file."""
+    # Meant for batches: they would cut an instruction, or fill it up.
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    # Saved too, and meant for training: the same instruction would give other tokens each time.
+    # Meant for training: the same instruction would give other tokens each time.
     if getattr(tokenizer.model, "dropout", None):
         tokenizer.model.dropout = None
-    return tokenizer
 
 
 def _compile(folder: Path, source: str, special_tokens: dict[str, str]) -> ChatTemplate:

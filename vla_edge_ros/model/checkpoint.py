@@ -121,4 +121,6 @@ def shortened(names: Sequence[str], most: int = 4) -> str:
 
 
 def _to_float32(type_name: str, data: NDArray[np.generic]) -> NDArray[np.float32]:
-    return bfloat16_to_float32(data) if type_name == "bfloat16" else data.astype(np.float32, copy=False)
+    if type_name == "bfloat16":
+        return bfloat16_to_float32(data.view(np.uint16))
+    return data.astype(np.float32, copy=False)

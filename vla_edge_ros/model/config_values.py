@@ -8,7 +8,7 @@ what was found.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -48,15 +48,18 @@ class ConfigValues:
             self.refuse(key, f"a positive integer of at most {high}")
         return value
 
-    def number(self, key: str, default: float, low: float) -> float:
-        """A finite number of at least ``low``; ``default`` where the key is absent."""
+    def number(self, key: str, default: float, low: float, below: float = sys.float_info.max) -> float:
+        """A number ``low <= number < below``; ``default`` where the key is absent."""
         value = self._values.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value < math.inf:
-            self.refuse(key, f"a number of at least {low:g}")
-        try:
-            return float(value)
-        except OverflowError:
-            self.refuse(key, f"a number of at least {low:g} that a float holds")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value < below:
+            self.refuse(key, f"a number of at least {low:g} and below {below:g}")
+        return float(value)
+
+    def check_integer(self, key: str, or_null: bool) -> None:
+        """For a key that has no effect here and whose value must make sense all the same."""
+        value = self._values.get(key, 0)
+        if isinstance(value, bool) or not isinstance(value, int | None if or_null else int):
+            self.refuse(key, "an integer or null" if or_null else "an integer")
 
     def flag(self, key: str, default: bool) -> bool:
         """true or false; ``default`` where the key is absent."""
@@ -65,7 +68,7 @@ class ConfigValues:
             self.refuse(key, "true or false")
         return value
 
-    def object(self, key: str) -> ConfigValues | None:
+    def section(self, key: str) -> ConfigValues | None:
         """A JSON object; None where it is absent, null or empty."""
         value = self._values.get(key)
         if value is None or value == {}:

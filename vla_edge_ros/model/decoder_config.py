@@ -150,7 +150,7 @@ def from_hf_config(source: Mapping[str, Any] | str | Path) -> DecoderConfig:
         head_dim=head_dim,
         vocab_size=config.size("vocab_size"),
         rope_theta=rope_theta(config),
-        rms_norm_eps=config.number("rms_norm_eps", 1e-6, low=MIN_RMS_NORM_EPS),
+        rms_norm_eps=config.number("rms_norm_eps", 1e-6, low=MIN_RMS_NORM_EPS, below=1.0),
         qkv_bias=family.qkv_bias,
         tie_word_embeddings=config.flag("tie_word_embeddings", False),
         max_position_embeddings=config.size("max_position_embeddings", family.max_position_embeddings),
@@ -177,10 +177,12 @@ def _refuse_other_arithmetic(config: ConfigValues, layers: int) -> None:
         ("per_layer_config", None),
     ):
         config.require(key, only)
+    config.check_integer("sliding_window", or_null=True)
+    config.check_integer("max_window_layers", or_null=False)
     layer_types = config.raw("layer_types")
     if layer_types is not None and layer_types != ["full_attention"] * layers:
         config.refuse("layer_types", f"null or {layers} times 'full_attention', one a layer")
-    code = config.object("auto_map")
+    code = config.section("auto_map")
     if code is not None and code.keys() & _OWN_CODE:
         raise WeightsError(
             f"{config.where}: auto_map names the checkpoint's own code for {', '.join(sorted(code.keys()))}: "

@@ -24,7 +24,7 @@ def rope_theta(config: ConfigValues) -> float:
         config.require("partial_rotary_factor", 1.0)
     found = {"rope_theta": beside} if "rope_theta" in config else {}
     for name in _OBJECTS:
-        rope = config.object(name)
+        rope = config.section(name)
         if rope is not None:
             _refuse_other_rotations(rope)
             found[name] = rope.number("rope_theta", beside, low=1.0)

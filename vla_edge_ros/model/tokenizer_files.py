@@ -27,10 +27,14 @@ _EXTRA_KEYS = ("extra_special_tokens", "additional_special_tokens")
 
 
 class TokenizerFiles:
-    """The folder's settings; ``WeightsError`` names the file that cannot be read."""
+    """The folder's settings; ``WeightsError`` names the file that cannot be read.
 
-    def __init__(self, folder: Path):
+    ``saved_pad``: the padding token that is saved in tokenizer.json, the role's default.
+    """
+
+    def __init__(self, folder: Path, saved_pad: str | None = None):
         self.folder = folder
+        self._saved_pad = saved_pad
         self._settings = _read_optional(folder / SETTINGS_FILE)
         self._declared = self._settings.get("added_tokens_decoder")
         if self._declared is None:
@@ -39,6 +43,12 @@ class TokenizerFiles:
     @property
     def splits_special_tokens(self) -> bool:
         return self._settings.get("split_special_tokens") is True
+
+    @staticmethod
+    def versions(folder: Path) -> tuple[tuple[str, int], ...]:
+        """Names and times of change of the files that matter: other ones mean another tokenizer."""
+        paths = (*folder.glob("*.json"), *folder.glob("*.jinja"), *folder.glob(f"{TEMPLATE_FOLDER}/*.jinja"))
+        return tuple(sorted((str(path), path.stat().st_mtime_ns) for path in paths if path.is_file()))
 
     def special_tokens(self) -> dict[str, str]:
         """Role -> text, as ``bos_token`` -> ``<s>``; only those that the folder names."""
@@ -79,6 +89,7 @@ class TokenizerFiles:
         extra = self._settings.get("extra_special_tokens")
         if isinstance(extra, dict):
             named.update(extra)
+        named.setdefault("pad_token", self._saved_pad)
         return {
             role: _token(self._where(), value)
             for role, value in named.items()
