@@ -19,6 +19,7 @@ from vla_edge_ros.engines.numpy_decoder import NumpyDecoder
 from vla_edge_ros.engines.numpy_ops import Float
 from vla_edge_ros.engines.numpy_threads import limit_blas_threads
 from vla_edge_ros.errors import EngineError
+from vla_edge_ros.model.action_head import answer_ids
 from vla_edge_ros.model.patch_embedding import patch_projection
 from vla_edge_ros.model.quantise import as_kept
 from vla_edge_ros.model.tensor_shapes import EMBEDDING, head_name
@@ -35,20 +36,20 @@ class NumpyEngine:
         """``weights`` as they are stored; the engine computes with what ``engine.weights`` leaves of them."""
         self._config = config
         self._stored, self._weights = weights, as_kept(weights, config.engine.weights)
-        vocabulary = weights.config.vocab_size
-        self._first_id = 0 if config.action.head == "full_vocabulary" else vocabulary - config.action.bins
+        self._answer_ids = answer_ids(config.action, weights.config.vocab_size)
+        self._first_id = self._answer_ids.start
         self._loaded = False
         self.hidden: Float = np.empty((0, weights.config.hidden_size), np.float32)
 
     def load(self) -> None:
         weights, cache = self._weights, self._config.cache
-        answer_ids = np.arange(self._first_id, weights.config.vocab_size)
+        ids = np.array(self._answer_ids)
         self.decoder = NumpyDecoder(weights, cache.pages, cache.page_slots)
-        self._embedding = weights.rows(EMBEDDING, answer_ids)
+        self._embedding = weights.rows(EMBEDDING, ids)
         self._head = (
             self._embedding
             if weights.config.tie_word_embeddings
-            else weights.rows(head_name(weights.config), answer_ids)
+            else weights.rows(head_name(weights.config), ids)
         )
         self._projection = patch_projection(self._stored, self._config.frame, self._config.model.seed)
         self._vision: Float | None = None

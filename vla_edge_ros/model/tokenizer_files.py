@@ -90,11 +90,12 @@ class TokenizerFiles:
         if isinstance(extra, dict):
             named.update(extra)
         named.setdefault("pad_token", self._saved_pad)
+        # New tokens get ids in this order. Other keys end alike, as add_bos_token, which is a switch.
+        others = [key for key, value in named.items() if key not in _ROLES and isinstance(value, str | dict)]
         return {
-            role: _token(self._where(), value)
-            for role, value in named.items()
-            # Other keys end alike, as add_bos_token, which is a switch.
-            if value is not None and (role in _ROLES or isinstance(value, str | dict))
+            role: _token(self._where(), named[role])
+            for role in (*_ROLES, *others)
+            if named.get(role) is not None
         }
 
     def _extra(self, key: str) -> list[Any]:

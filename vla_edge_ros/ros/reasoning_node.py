@@ -25,6 +25,7 @@ from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Engine
 from vla_edge_ros.engines.load import load_engine
 from vla_edge_ros.errors import VlaEdgeError
+from vla_edge_ros.model.caveats import caveats
 from vla_edge_ros.ros.action_publisher import ActionPublisher
 from vla_edge_ros.ros.diagnostics import diagnose
 from vla_edge_ros.ros.diagnostics_publisher import TOPIC as DIAGNOSTICS_TOPIC
@@ -161,6 +162,8 @@ class ReasoningNode(LifecycleNode):
         self._node_config = read(self, NodeConfig)
         self._config = config = read(self, VlaConfig)
         self._actions = ActionPublisher(self, config, self._now_ns, self._health.note_action_mismatch)
+        self._health.caveats = caveats(config)
+        self._warn_of_caveats()
         engine = self._make_engine(config)
         recorder = self._open_recorder(config, self._actions)
         sink = ObservedSink(self._actions, (*self._observers, recorder.record))
@@ -204,8 +207,13 @@ class ReasoningNode(LifecycleNode):
             )
         self._reasoner.start()  # its first message is a period away, the publisher is enabled before that
         self._is_active = True
+        self._warn_of_caveats()  # again: whoever activates a node need not have configured it
         timing = self._config.timing
         self.get_logger().info(f"active: an action every {timing.period_ms:g} ms on {self._actions.topic}")
+
+    def _warn_of_caveats(self) -> None:
+        for caveat in self._health.caveats:
+            self.get_logger().warning(caveat)
 
     def _halt(self) -> None:
         """Join the threads; publish zero motion while the publisher still may; wait until it has arrived."""
