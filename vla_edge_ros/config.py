@@ -82,9 +82,7 @@ class FrameConfig:
 class ModelSource:
     """Which decoder: a Hugging Face folder, or a preset of sizes with seeded random weights."""
 
-    path: str = param(
-        "", "folder with config.json and *.safetensors, ~ is home; empty: seeded random weights"
-    )
+    path: str = param("", "folder with config.json and *.safetensors; empty: seeded random weights")
     preset: str = param(
         "qwen2.5-coder-1.5b", "sizes used without a path", choices=("qwen2.5-coder-1.5b", "tiny")
     )
@@ -254,11 +252,7 @@ class ActionConfig:
     high: tuple[float, ...] = param((1.0,) * 8, "value of the highest bin centre, a dimension")
     held: tuple[str, ...] = param(("gripper",), "dimensions that keep their last value in zero motion")
     bins: int = param(256, "action tokens, of consecutive ids that end at last_token_id (OpenVLA)", low=2)
-    last_token_id: int = param(
-        0,
-        "id of the lowest bin's token; 0: the last of the model's vocab_size, which may be padding of it",
-        low=0,
-    )
+    last_token_id: int = param(0, "id of the lowest bin's token; 0: the model's last, padding or not", low=0)
     head: str = param(
         "action", "logits over the action tokens only, or over all", choices=("action", "full_vocabulary")
     )
@@ -316,14 +310,11 @@ class PromptConfig:
 class RecordingConfig:
     """What is kept of a run on disk."""
 
-    path: str = param(
-        "", "folder for one row a cycle (vla_edge_ros.recording.summary reads it), ~ is home; empty: off"
-    )
+    path: str = param("", "folder for one row a cycle (vla_edge_ros.recording.summary reads it); empty: off")
     topics: bool = param(True, "with a path: also the topics action, status and diagnostics as a bag (MCAP)")
 
     def __post_init__(self) -> None:
         check_fields("recording", self)
-        object.__setattr__(self, "path", os.path.expanduser(self.path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
