@@ -250,8 +250,8 @@ def test_tensor_of_another_decoder_is_refused(tmp_path, name):
 
 
 def test_what_belongs_to_something_else_is_listed_as_unused(tmp_path):
-    write(tmp_path, {**reference(), "score.weight": np.ones(3), "vision.patch.weight": np.ones(3)})
-    assert CheckpointWeights(tmp_path, TINY).unused == ("score.weight", "vision.patch.weight")
+    write(tmp_path, {**reference(), "score.weight": np.ones(3), "media3_floralora_x.weight": np.ones(3)})
+    assert CheckpointWeights(tmp_path, TINY).unused == ("media3_floralora_x.weight", "score.weight")
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float32"])
@@ -289,7 +289,7 @@ def test_damaged_header_is_read_or_refused_in_one_line(tmp_path_factory, data, a
         for name, shape in tensor_shapes(TINY).items():
             assert weights.tensor(name).shape == shape
     except WeightsError as error:
-        assert str(path) in str(error) or str(folder) in str(error)
+        assert str(folder) in str(error) and "\n" not in str(error)
 
 
 def test_folder_without_weights_says_what_was_expected(tmp_path):

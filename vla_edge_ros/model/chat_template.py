@@ -39,7 +39,7 @@ class ChatTemplate:
         try:
             self._template = _environment().from_string(source)
         except Exception as error:  # a template is the checkpoint's code; compiling it may raise anything
-            raise WeightsError(f"{folder}: the chat template failed: {error}") from error
+            raise _failure(folder, error) from error
         self.in_parts = self._reads_parts()
 
     def render(self, instruction: str) -> str:
@@ -78,7 +78,12 @@ class ChatTemplate:
                 **self._special_tokens,
             )
         except Exception as error:  # as above
-            raise WeightsError(f"{self._folder}: the chat template failed: {error}") from error
+            raise _failure(self._folder, error) from error
+
+
+def _failure(folder: Path, error: Exception) -> WeightsError:
+    """In one line: Jinja's own texts have several."""
+    return WeightsError(f"{folder}: the chat template failed: {' '.join(str(error).split())}")
 
 
 class GenerationTag(Extension):

@@ -9,6 +9,7 @@ weights alone are another model.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from vla_edge_ros.model.model_file import likely_cause, read_json_object, with_c
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 _ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors", "adapter_model.bin")
-_ADAPTER_NAMES = ("lora_", "base_model.model.", "modules_to_save", "base_layer.", "ia3_", "_loha_", "hada_")
+_ADAPTER_PARTS = re.compile(r"(^|\.)(lora_\w+|ia3_\w+|hada_\w+|lokr_\w+|base_layer|modules_to_save)(\.|$)")
+_ADAPTER_PREFIX = "base_model.model."
 _OTHER_WEIGHTS = (
     "*.safetensors",
     "pytorch_model*.bin",
@@ -59,7 +61,7 @@ def read_folder(folder: Path) -> Header:
             raise WeightsError(f"{path}: tensor {twice[0]} lies in {stored[twice[0]].path.name} as well")
         stored.update(header)
     for name, entry in stored.items():
-        if any(mark in name for mark in _ADAPTER_NAMES):
+        if name.startswith(_ADAPTER_PREFIX) or _ADAPTER_PARTS.search(name):
             raise WeightsError(f"{entry.path}: tensor {name} is an adapter's, which is not applied: {_MERGE}")
     return stored
 
