@@ -193,7 +193,7 @@ def _judge_engine(metrics: MetricsSnapshot, engine: EngineHealth) -> Judgement:
     if metrics.last is not None and metrics.last.outcome is Outcome.ENGINE_ERROR:
         return ERROR, f"{engine.name}: {metrics.last.error}"
     if engine.caveats:
-        return WARN, engine.caveats[0]
+        return WARN, "; ".join(engine.caveats)
     return OK, engine.name
 
 
@@ -203,7 +203,7 @@ def _engine_values(metrics: MetricsSnapshot, engine: EngineHealth) -> dict[str, 
         "peak_memory_mb": engine.memory.peak_bytes / BYTES_PER_MB,
         "ceiling_mb": engine.ceiling_mb,
         "errors": metrics.outcomes.get(Outcome.ENGINE_ERROR, 0),
-        "model_caveats": "; ".join(engine.caveats) or "none",
+        "model_caveats": len(engine.caveats),
     }
 
 
