@@ -71,6 +71,11 @@ def test_a_file_that_cannot_play_is_one_clear_error(name, data, says, tmp_path):
     assert "\n" not in str(error.value)
 
 
+def test_a_home_of_nobody_is_one_clear_error():
+    with pytest.raises(SourceError, match="source ~nobody-of-that-name/clip.mp4 does not exist"):
+        open_source("~nobody-of-that-name/clip.mp4")
+
+
 def test_a_missing_file_is_named_with_the_place_where_it_was_looked_for(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SourceError, match=f"source clip.mp4 does not exist .*{tmp_path}/clip.mp4"):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def _choose(uri: str, rate_hz: float, bag_topic: str) -> FrameSource:
         return SyntheticScene(rate_hz=rate_hz)
     if not uri:
         raise SourceError("source must be 'synthetic' or the path of a video, image folder or bag, got ''")
-    path = Path(uri).expanduser()
+    path = Path(os.path.expanduser(uri))  # leaves a user who is unknown as it is, where Path would raise
     try:
         if not path.exists():
             raise SourceError(f"source {uri} does not exist (looked for {path.absolute()})")
