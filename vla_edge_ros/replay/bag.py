@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from rosbags.typesys import Stores, get_typestore
 
+from vla_edge_ros.compressed_image import compressed_to_rgb
 from vla_edge_ros.errors import ImageError, SourceError
 from vla_edge_ros.imaging import message_to_rgb
 from vla_edge_ros.replay.bag_files import Storage, Topic, open_storages
 from vla_edge_ros.replay.base import LOGGER, SourceFrame, WarnOnce
-from vla_edge_ros.replay.picture import decode_picture
 
 RAW = "sensor_msgs/msg/Image"
 COMPRESSED = "sensor_msgs/msg/CompressedImage"
@@ -105,8 +105,5 @@ class BagSource:
         except Exception as error:  # as above
             raise ImageError("data", f"message cannot be deserialised: {error}") from None
         if self._kind == COMPRESSED:
-            try:
-                return decode_picture(memoryview(message.data))
-            except ImageError as error:
-                raise ImageError(error.reason, f"{error} (format {message.format!r})") from None
+            return compressed_to_rgb(message.format, message.data)
         return message_to_rgb(message)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from PIL import Image
 
+from vla_edge_ros.compressed_image import decode_picture
 from vla_edge_ros.errors import ImageError, SourceError
 from vla_edge_ros.replay.base import SourceFrame, WarnOnce
-from vla_edge_ros.replay.picture import decode_picture
 
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:
