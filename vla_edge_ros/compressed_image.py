@@ -29,7 +29,7 @@ from vla_edge_ros.orientation import UPRIGHT, set_upright
 MOST_PIXELS = 2**26  # 8192 x 8192: more than any camera's still, 200 MB as RGB
 
 # What cameras and image_transport send. Pillow reads more, some of it by running other programs.
-_MESSAGE_FORMATS = ("JPEG", "PNG", "TIFF", "WEBP", "BMP", "PPM", "JPEG2000", "QOI", "AVIF")
+STILL_FORMATS = ("JPEG", "PNG", "TIFF", "WEBP", "BMP", "PPM", "JPEG2000", "QOI", "AVIF")
 _EXIF_ORIENTATION = 0x0112
 _WHITE_IS_ZERO = 0
 # Video is not one picture a message; Pillow would only say that it knows no such format.
@@ -56,7 +56,7 @@ def compressed_to_rgb(format: str, data: Any, most_pixels: int = MOST_PIXELS) ->
             "encoding", f"format must name still pictures (jpeg, png, ...), got video ({format!r})"
         )
     try:
-        image, samples = _decode(data, most_pixels, _MESSAGE_FORMATS)
+        image, samples = _decode(data, most_pixels, STILL_FORMATS)
     except ImageError as error:
         raise ImageError(error.reason, f"{error} (format {format!r})") from None
     if samples.ndim == 2:

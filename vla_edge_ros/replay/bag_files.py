@@ -18,8 +18,8 @@ from rosbags.rosbag2.storage_mcap import McapReader
 
 from vla_edge_ros.errors import SourceError
 from vla_edge_ros.replay.base import WarnOnce
-from vla_edge_ros.replay.image_folder import natural_key
 from vla_edge_ros.replay.mcap_repair import RepairedMcap, whole_bytes
+from vla_edge_ros.replay.natural_order import natural_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def storage_files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     files = [file for suffix in ("*.mcap", "*.db3") for file in path.glob(suffix)]
-    return sorted(files, key=lambda file: natural_key(file.name))
+    return sorted(files, key=lambda file: natural_key(file.name, decimals=False))
 
 
 def open_storages(path: Path, warn: WarnOnce) -> list[Storage]:
