@@ -49,18 +49,17 @@ def compressed_to_rgb(format: str, data: Any, most_pixels: int = MOST_PIXELS) ->
     """
     source, _, rest = (part.strip() for part in format.partition(";"))
     stored = rest.partition("compressed")[2].strip()
+    shown = repr(format[:80])
     if "compressedDepth" in format or source.startswith(("32FC", "64FC", "32SC")):
-        raise ImageError("encoding", f"format must name a picture (jpeg, png, ...), got depth ({format!r})")
+        raise ImageError("encoding", f"format must name a picture (jpeg, png, ...), got depth ({shown})")
     if _VIDEO.fullmatch(format.strip().lower()):
-        raise ImageError(
-            "encoding", f"format must name still pictures (jpeg, png, ...), got video ({format!r})"
-        )
+        raise ImageError("encoding", f"format must name still pictures (jpeg, png, ...), got video ({shown})")
     try:
         image, samples = _decode(data, most_pixels, STILL_FORMATS)
     except ImageError as error:
-        raise ImageError(error.reason, f"{error} (format {format!r})") from None
+        raise ImageError(error.reason, f"{error} (format {shown})") from None
     if samples.ndim == 2:
-        samples = _one_channel_as(stored or source, samples, format)
+        samples = _one_channel_as(stored or source, samples, shown)
     elif stored.startswith("rgb"):
         # image_transport hands OpenCV's encoder, which takes BGR, whatever it says here.
         samples = samples[..., ::-1]
@@ -121,14 +120,14 @@ def _deep_grey(image: Image.Image) -> NDArray[np.uint16]:
     return ((grey * 65535 + full_scale // 2) // full_scale).astype(np.uint16)
 
 
-def _one_channel_as(encoding: str, samples: NDArray[Any], format: str) -> NDArray[Any]:
+def _one_channel_as(encoding: str, samples: NDArray[Any], shown: str) -> NDArray[Any]:
     """One stored channel as what ``encoding`` means by it: grey, or a mosaic of colours."""
     if encoding.startswith(("yuv", "yuyv", "uyvy", "nv")):
-        raise ImageError("encoding", f"format must name a picture, got planes of {encoding} ({format!r})")
+        raise ImageError("encoding", f"format must name a picture, got planes of {encoding} ({shown})")
     if "bayer" not in encoding.lower():
         return samples
     if encoding not in LAYOUTS:
-        raise ImageError("encoding", f"format must name a mosaic such as bayer_rggb8, got {format!r}")
+        raise ImageError("encoding", f"format must name a mosaic such as bayer_rggb8, got {shown}")
     height, width = samples.shape
     name = f"{encoding.rstrip('0123456789')}{samples.itemsize * 8}"  # a JPEG of a 16-bit mosaic has 8 bits
     little = np.ascontiguousarray(samples).astype(samples.dtype.newbyteorder("<"), copy=False)

@@ -11,9 +11,9 @@ from vla_edge_ros.errors import SourceError
 from vla_edge_ros.replay.base import FrameSource
 from vla_edge_ros.replay.synthetic import SyntheticScene
 
-STORAGE_SUFFIXES = (".mcap", ".db3")
+STORAGE_SUFFIXES = (".mcap", ".db3", ".mcap.zstd", ".db3.zstd")
 
-_BAG_MAGIC = (b"\x89MCAP0\r\n", b"SQLite format 3\0")
+_BAG_MAGIC = (b"\x89MCAP0\r\n", b"SQLite format 3\0", b"\x28\xb5\x2f\xfd")  # the last is a zstd frame's
 _ROS1_MAGIC = b"#ROSBAG"
 
 
@@ -61,7 +61,7 @@ def _choose_file(path: Path, rate_hz: float, bag_topic: str) -> FrameSource:
         raise SourceError(f"source {path} is empty (0 bytes)")
     if head.startswith(_ROS1_MAGIC):
         raise SourceError(f"source {path} is a ROS 1 bag; rosbags-convert makes a rosbag2 of it")
-    if head.startswith(_BAG_MAGIC) or path.suffix in STORAGE_SUFFIXES:
+    if head.startswith(_BAG_MAGIC) or path.name.endswith(STORAGE_SUFFIXES):
         return _source("bag", "BagSource", path, bag_topic)
     if _is_one_picture(path):
         return _source("image_folder", "ImageFolderSource", path, rate_hz)
@@ -78,7 +78,7 @@ def _is_one_picture(path: Path) -> bool:
 
 def _is_bag_folder(path: Path) -> bool:
     return (path / "metadata.yaml").exists() or any(
-        child.suffix in STORAGE_SUFFIXES for child in path.iterdir()
+        child.name.endswith(STORAGE_SUFFIXES) for child in path.iterdir()
     )
 
 
