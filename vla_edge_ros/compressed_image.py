@@ -29,7 +29,12 @@ from vla_edge_ros.orientation import UPRIGHT, set_upright
 MOST_PIXELS = 2**26  # 8192 x 8192: more than any camera's still, 200 MB as RGB
 
 # What cameras and image_transport send. Pillow reads more, some of it by running other programs.
-STILL_FORMATS = ("JPEG", "PNG", "TIFF", "WEBP", "BMP", "PPM", "JPEG2000", "QOI", "AVIF")
+Image.init()
+STILL_FORMATS = tuple(
+    name
+    for name in ("JPEG", "PNG", "TIFF", "WEBP", "BMP", "PPM", "JPEG2000", "QOI", "AVIF")
+    if name in Image.OPEN  # not every release of Pillow has the last two
+)
 _EXIF_ORIENTATION = 0x0112
 _WHITE_IS_ZERO = 0
 # Video is not one picture a message; Pillow would only say that it knows no such format.
@@ -37,7 +42,8 @@ _VIDEO = re.compile(r"h\.?26[45]|hevc|avc|av1|vp[89]|mpeg")
 
 
 def compressed_to_rgb(format: str, data: Any, most_pixels: int = MOST_PIXELS) -> NDArray[np.uint8]:
-    """The picture of a ``sensor_msgs/CompressedImage`` as uint8 ``[height, width, 3]`` RGB, C-contiguous.
+    """The picture of a ``sensor_msgs/CompressedImage`` as uint8 ``[height, width, 3]`` RGB, C-contiguous,
+    perhaps read-only.
 
     ``format``, ``data``: the message's fields; ``data`` is any bytes-like object. ``format`` is ``jpeg``, or
     as image_transport writes it ``bayer_rggb8; png compressed bayer_rggb8``: the encoding of the camera, the
@@ -90,8 +96,8 @@ def _decode(
         if image.mode == "F" or image.mode.startswith("I"):
             return image, _deep_grey(image)
         if image.mode in ("L", "1"):
-            return image, np.array(image.convert("L"))
-        return image, np.array(image.convert("RGB"))
+            return image, np.asarray(image.convert("L"))
+        return image, np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
     except ImageError:
         raise
     except UnidentifiedImageError:

@@ -10,6 +10,8 @@ import av
 import numpy as np
 import pytest
 import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mcap.writer import Writer as McapWriter
 from PIL import Image
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
@@ -127,6 +129,15 @@ def test_the_first_of_several_image_topics_is_taken_and_said(data_dir, caplog):
 def test_a_bag_without_an_image_topic_is_one_clear_error(bag, data_dir):
     with pytest.raises(SourceError, match=f"{bag} is a bag without an image topic"):
         open_source(str(data_dir / "bags" / bag))
+
+
+@pytest.mark.parametrize(
+    "bag", ["rerun_rosbag2_2025_09_10-13_03_56_0.mcap", "made_bridge_sweep_compressed_mcap"]
+)
+def test_the_index_of_a_recording_is_used(bag, data_dir, caplog):
+    caplog.set_level("INFO", logger="vla_edge_ros.replay")
+    BagSource(data_dir / "bags" / bag)
+    assert not [record for record in caplog.records if "index" in record.message]
 
 
 def test_a_wrong_bag_topic_names_the_right_ones(data_dir):
@@ -545,6 +556,37 @@ def test_rows_still_in_the_write_ahead_log_of_a_killed_recorder_play(tmp_path):
     database.close()
     assert len(list(tmp_path.glob("*-wal"))) == 1
     assert len(levels(open_source(str(tmp_path / file.name)))) == 6
+
+
+WHOLE: dict[str, bytes] = {}
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_any_damage_is_frames_or_one_clear_error(tmp_path_factory, data):
+    folder = tmp_path_factory.getbasetemp()
+    if not WHOLE:
+        for storage in STORAGES:
+            path = write_bag(folder / f"whole_{storage}", [("/cam", i, raw(i)) for i in range(6)], storage)
+            WHOLE[storage] = next(path.glob(f"*.{storage}")).read_bytes()
+            WHOLE[f"{storage}.zstd"] = zstandard.compress(WHOLE[storage])
+    kind = data.draw(st.sampled_from(sorted(WHOLE)))
+    content = bytearray(WHOLE[kind])
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(content) - 1))
+        noise = data.draw(st.binary(min_size=1, max_size=9))
+        content[at : at + len(noise)] = noise
+    damaged = folder / f"damaged.{kind}"
+    damaged.write_bytes(
+        content[: data.draw(st.integers(1, len(content)))] if data.draw(st.booleans()) else content
+    )
+    try:
+        source = open_source(str(damaged))
+        times = [frame.media_ns for frame in source]
+        source.close()
+        assert times == sorted(times) and len(times) <= 6
+    except SourceError as error:
+        assert str(damaged) in str(error) and "\n" not in str(error)
 
 
 @pytest.mark.parametrize("name", ["a.mcap", "a.db3"])

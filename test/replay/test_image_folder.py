@@ -70,7 +70,8 @@ def test_names_with_fractions_play_in_the_order_of_their_times(tmp_path):
 def test_pictures_of_floats_are_refused_with_the_reason(alone, name, tmp_path):
     samples = np.full((6, 8, 3) if "colour" in name else (6, 8), 0.5, np.float32)
     (tmp_path / name).write_bytes(cv2.imencode(Path(name).suffix, samples)[1].tobytes())
-    with pytest.raises(SourceError, match="8 or 16"):
+    reason = "8 or 16|without images"  # Pillow before 10.3 does not know the suffix .pfm
+    with pytest.raises(SourceError, match=reason if not alone else "8 or 16"):
         open_source(str(tmp_path / name if alone else tmp_path))
 
 

@@ -16,7 +16,7 @@ import yaml
 
 from vla_edge_ros.errors import SourceError
 from vla_edge_ros.replay import mcap_file, sqlite_file, zstd
-from vla_edge_ros.replay.base import WarnOnce
+from vla_edge_ros.replay.base import LOGGER, WarnOnce
 from vla_edge_ros.replay.mcap_file import McapFile
 from vla_edge_ros.replay.natural_order import natural_key
 from vla_edge_ros.replay.sqlite_file import SqliteFile
@@ -40,6 +40,7 @@ class UnpackedFile:
 
     def __init__(self, path: Path):
         self._folder = TemporaryDirectory(prefix="vla_edge_ros_bag_")
+        LOGGER.info("%s: unpacking into %s", path, self._folder.name)
         try:
             self._file = _open_file(zstd.unpack_file(path, Path(self._folder.name)))
         except BaseException:

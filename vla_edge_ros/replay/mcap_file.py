@@ -22,6 +22,7 @@ from mcap.stream_reader import StreamReader, breakup_chunk
 from mcap.summary import Summary
 
 from vla_edge_ros.errors import SourceError
+from vla_edge_ros.replay.base import LOGGER
 from vla_edge_ros.replay.topic import Topic
 
 MAGIC = b"\x89MCAP0\r\n"
@@ -39,12 +40,13 @@ class McapFile:
         summary = _complete_summary(path)
         self._is_indexed = summary is not None
         if summary is None or summary.statistics is None:
-            summary_channels, schemas, counts = self._scan()
+            LOGGER.info("%s: has no complete index; reading it from start to end for its topics", path)
+            channels, schemas, counts = self._scan()
         else:
-            summary_channels, schemas = summary.channels, summary.schemas
+            channels, schemas = summary.channels, summary.schemas
             counts = Counter(summary.statistics.channel_message_counts)
         self._ids: dict[Topic, set[int]] = {}
-        for channel in summary_channels.values():
+        for channel in channels.values():
             schema = schemas.get(channel.schema_id)
             topic = Topic(channel.topic, schema.name if schema else "", channel.message_encoding)
             self._ids.setdefault(topic, set()).add(channel.id)
@@ -128,8 +130,11 @@ def _complete_summary(path: Path) -> Summary | None:
     if summary is None or summary.statistics is None:
         return None
     statistics, chunks = summary.statistics, summary.chunk_indexes
+    used = {*statistics.channel_message_counts, *(each for c in chunks for each in c.message_index_offsets)}
     is_complete = (
-        len(summary.channels) == statistics.channel_count
+        # Some writers count the channels that have messages only.
+        used <= summary.channels.keys()
+        and len(summary.channels) >= statistics.channel_count
         and all(c.schema_id in summary.schemas for c in summary.channels.values() if c.schema_id)
         and len(chunks) == statistics.chunk_count
         and sum(statistics.channel_message_counts.values()) == statistics.message_count
