@@ -106,9 +106,7 @@ def test_a_file_without_permission_is_one_clear_error(tmp_path):
         open_source(str(tmp_path / "secret.mp4"))
 
 
-@pytest.mark.parametrize(
-    ("library", "name"), [("av", "clip.mp4"), ("rosbags", "bag.mcap"), ("PIL", "pictures")]
-)
+@pytest.mark.parametrize(("library", "name"), [("av", "clip.mp4"), ("mcap", "bag.mcap"), ("PIL", "pictures")])
 def test_a_missing_library_is_named_with_the_source_that_needs_it(library, name, tmp_path):
     """In an interpreter where the library cannot be imported; the synthetic scene needs none of them."""
     path = tmp_path / name
