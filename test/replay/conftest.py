@@ -31,10 +31,13 @@ def write_video(tmp_path: Path) -> Write:
         pts_ms: Sequence[int] | None = None,
         options: dict[str, str] | None = None,
         container_options: dict[str, str] | None = None,
+        title: str = "",
     ) -> Path:
         """``pictures`` at 25 Hz, or at ``pts_ms``."""
         path = tmp_path / name
         with av.open(str(path), "w", options=container_options or {}) as container:
+            if title:
+                container.metadata["title"] = title
             stream = container.add_stream(codec, rate=25, options=options or {})
             stream.height, stream.width = pictures[0].shape[:2]
             stream.pix_fmt = pix_fmt

@@ -53,6 +53,12 @@ def statuses(camera=CAMERA, metrics=None, action=ACTING, engine=ENGINE) -> dict[
     return {status.name.removeprefix("vla_reasoner: "): status for status in made}
 
 
+def test_a_model_that_is_not_to_be_trusted_is_a_warning_that_stays():
+    made = statuses(engine=replace(ENGINE, caveats=("cannot see", "unused tensors")))["GPU"]
+    assert (made.level, made.message) == (WARN, "cannot see; unused tensors")
+    assert next(pair.value for pair in made.values if pair.key == "model_caveats") == "2"
+
+
 def test_all_is_ok_when_all_is_well():
     made = statuses()
     assert list(made) == ["Camera", "Deadline", "Admission", "KV cache", "Action", "GPU"]

@@ -195,6 +195,8 @@ def _judge_engine(metrics: MetricsSnapshot, engine: EngineHealth) -> Judgement:
         return ERROR, f"{engine.name}: memory above the ceiling"
     if metrics.last is not None and metrics.last.outcome is Outcome.ENGINE_ERROR:
         return ERROR, f"{engine.name}: {metrics.last.error}"
+    if engine.caveats:
+        return WARN, "; ".join(engine.caveats)
     return OK, engine.name
 
 
@@ -204,6 +206,7 @@ def _engine_values(metrics: MetricsSnapshot, engine: EngineHealth) -> dict[str, 
         "peak_memory_mb": engine.memory.peak_bytes / BYTES_PER_MB,
         "ceiling_mb": engine.ceiling_mb,
         "errors": metrics.outcomes.get(Outcome.ENGINE_ERROR, 0),
+        "model_caveats": len(engine.caveats),
     }
 
 

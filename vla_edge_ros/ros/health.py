@@ -47,7 +47,7 @@ class ActionHealth:
 
 @dataclass(frozen=True, slots=True)
 class EngineHealth:
-    """``memory`` as the engine reported it after the warm-up."""
+    """``memory`` as the engine reported it after the warm-up; ``caveats`` of the model, the gravest first."""
 
     name: str = "none"
     memory: MemoryReport = field(default_factory=MemoryReport)
@@ -56,6 +56,7 @@ class EngineHealth:
     capacity_slots: int = 0
     evictions: int = 0
     eviction: str = ""
+    caveats: tuple[str, ...] = ()
 
 
 class RecentRate:

@@ -23,6 +23,7 @@ class HealthWatch:
         self._topic = ""
         self.camera_mismatch = ""
         self.action_mismatch = ""
+        self.caveats: tuple[str, ...] = ()
 
     def begin(self, frame_input: FrameInput, topic: str) -> None:
         """A new configuration: rates start anew."""
@@ -33,6 +34,7 @@ class HealthWatch:
     def end(self) -> None:
         self._input = None
         self.camera_mismatch = self.action_mismatch = ""
+        self.caveats = ()
 
     def note_camera_mismatch(self, policy: str) -> None:
         self.camera_mismatch = policy
@@ -77,6 +79,7 @@ class HealthWatch:
             capacity_slots=config.cache.capacity_slots,
             evictions=actions.evictions if actions else 0,
             eviction=config.cache.eviction,
+            caveats=self.caveats,
         )
 
     def _is_clock_missing(self) -> bool:

@@ -24,6 +24,7 @@ from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Engine
 from vla_edge_ros.engines.load import load_engine
 from vla_edge_ros.errors import VlaEdgeError
+from vla_edge_ros.model.caveats import caveats
 from vla_edge_ros.ros.action_claim import LOOK_EVERY_S, ActionClaim
 from vla_edge_ros.ros.action_publisher import ActionPublisher
 from vla_edge_ros.ros.diagnostics import diagnose
@@ -123,6 +124,8 @@ class ReasoningNode(GuardedLifecycleNode):
         recorder = self._open_recorder(config, self._actions)
         sink = ObservedSink(self._actions, (*self._observers, recorder.record))
         with errors_name_parameters(config):
+            self._health.caveats = caveats(config)
+            self._warn_of_caveats()
             self._reasoner = self._warm_reasoner(config, sink)
         recorder.note_memory(self._memory)
         self._subscribe(self._reasoner)
@@ -174,8 +177,13 @@ class ReasoningNode(GuardedLifecycleNode):
             self._claim.withdraw()
             raise
         self._is_active = True
+        self._warn_of_caveats()  # again: whoever activates a node need not have configured it
         timing = self._config.timing
         self.get_logger().info(f"active: an action every {timing.period_ms:g} ms on {self._actions.topic}")
+
+    def _warn_of_caveats(self) -> None:
+        for caveat in self._health.caveats:
+            self.get_logger().warning(caveat)
 
     def _await_claim(self, claim: ActionClaim) -> None:
         """Until all who publish actions must have been seen; ``VlaEdgeError`` where another goes first."""
