@@ -15,6 +15,11 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def escaped(text: str) -> str:
+    """``text`` in one line: what a file holds may have line ends in it, or steer a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class VlaEdgeError(Exception):
     """Base of every error that a user can fix."""
 
@@ -24,7 +29,10 @@ class ConfigError(VlaEdgeError):
 
 
 class SourceError(VlaEdgeError):
-    """A replay source is missing, empty, or holds no pictures; the text names it."""
+    """A replay source is missing, empty, or holds no pictures; the text, one line, names it."""
+
+    def __str__(self) -> str:
+        return escaped(super().__str__())
 
 
 class ImageError(VlaEdgeError):
@@ -34,7 +42,7 @@ class ImageError(VlaEdgeError):
     """
 
     def __init__(self, reason: str, text: str):
-        super().__init__(text)
+        super().__init__(escaped(text))
         self.reason = reason
 
 

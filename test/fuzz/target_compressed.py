@@ -74,7 +74,7 @@ def check(data: bytes, folder: Path) -> str:
 
 
 def _compare(pixels: np.ndarray, contents: bytes) -> None:
-    """PNG to the bit and JPEG nearly, where both decoders take the file; 16 bits and alpha are read otherwise."""
+    """PNG to the bit and JPEG nearly, where both decoders take the file; not 16 bits, not alpha."""
     is_png, is_jpeg = contents.startswith(b"\x89PNG"), contents.startswith(b"\xff\xd8\xff")
     if not is_png and not is_jpeg:
         return

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import shutil
 import sqlite3
 from pathlib import Path
@@ -606,3 +607,18 @@ def test_closing_in_the_middle_of_a_pass_is_safe_and_it_can_be_played_again(tmp_
         source.close()
         assert len(list(source)) == 20
         source.close()
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_recorded_name_cannot_break_a_line_or_steer_a_terminal(tmp_path, caplog, storage):
+    name = "/a\r\n\x1b[2J"
+    write_bag(tmp_path / "texts", [(name, 0, text(1))], storage)
+    with pytest.raises(SourceError) as refusal:
+        BagSource(tmp_path / "texts")
+    assert str(refusal.value).isprintable() and r"/a\r\n\x1b[2J" in str(refusal.value)
+    caplog.set_level(logging.INFO)
+    write_bag(
+        tmp_path / "images", [(name, 0, raw(9)), ("/b", 0, raw(8, "32FC1")), (name, 1, text(1))], storage
+    )
+    assert levels(BagSource(tmp_path / "images")) == [9]
+    assert len(caplog.messages) >= 2 and all(message.isprintable() for message in caplog.messages)

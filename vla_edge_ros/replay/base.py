@@ -11,6 +11,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from vla_edge_ros.errors import escaped
+
 LOGGER = logging.getLogger("vla_edge_ros.replay")
 
 
@@ -53,6 +55,7 @@ class WarnOnce:
         self._said: set[str] = set()
 
     def __call__(self, text: str) -> None:
+        text = escaped(text)
         if text in self._said or len(self._said) > MOST_WARNINGS:
             return
         self._said.add(text)
