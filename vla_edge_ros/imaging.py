@@ -131,9 +131,7 @@ def to_rgb(
     """
     layout = LAYOUTS.get(encoding)
     if layout is None:
-        raise ImageError(
-            "encoding", f"encoding must carry a picture (rgb8, mono8, nv12, ...), got {encoding!r}"
-        )
+        raise ImageError("encoding", f"encoding must be one of {', '.join(LAYOUTS)}, got {encoding[:80]!r}")
     _check_size(height, width, encoding, layout)
     row_bytes = width * layout.channels * layout.bits // 8
     if step and step < row_bytes:

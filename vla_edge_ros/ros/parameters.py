@@ -32,6 +32,11 @@ class NodeConfig:
         50.0, "a camera stamp further in the future is replaced by the time of receipt", low=0.0
     )
     camera_timeout_ms: float = param(1000.0, "no frame for this long is an ERROR in the diagnostics", low=1.0)
+    image_transport: str = param(
+        "auto",
+        "raw: image; compressed: image/compressed, or image where that is compressed; auto: what is offered",
+        choices=("auto", "raw", "compressed"),
+    )
 
     def __post_init__(self) -> None:
         check_fields("node", self)

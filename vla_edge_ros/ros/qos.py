@@ -88,7 +88,7 @@ def subscribe(
     node: Node,
     message_type: type,
     topic: str,
-    callback: Callable[[Any], None],
+    callback: Callable[..., None],
     qos: QoSProfile,
     on_mismatch: OnMismatch,
 ) -> Subscription:

@@ -7,6 +7,7 @@ executor's thread; the reasoning thread and the watchdog thread belong to ``runt
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 import traceback
@@ -18,7 +19,6 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
-from sensor_msgs.msg import Image
 from std_msgs.msg import String
 
 from vla_edge_ros.config import VlaConfig
@@ -33,9 +33,10 @@ from vla_edge_ros.ros.faults import FaultLog
 from vla_edge_ros.ros.frame_input import FrameInput
 from vla_edge_ros.ros.health import ActionHealth
 from vla_edge_ros.ros.health_watch import HealthWatch
+from vla_edge_ros.ros.image_topic import ImageTopic
 from vla_edge_ros.ros.log_bridge import LogBridge
 from vla_edge_ros.ros.parameters import NodeConfig, ParameterGate, declare, read
-from vla_edge_ros.ros.qos import OnMismatch, image_qos, instruction_qos, subscribe
+from vla_edge_ros.ros.qos import OnMismatch, instruction_qos, subscribe
 from vla_edge_ros.ros.run_recorder import RunRecorder
 from vla_edge_ros.ros.run_report import FrameCounts
 from vla_edge_ros.ros.spin import run_nodes
@@ -73,6 +74,7 @@ class ReasoningNode(LifecycleNode):
         self._reasoner: Reasoner | None = None
         self._actions: ActionPublisher | None = None
         self._input: FrameInput | None = None
+        self._images: ImageTopic | None = None
         self._listening: list[Subscription] = []
         self._memory = MemoryReport()
         self._engine_name = "none"
@@ -160,7 +162,7 @@ class ReasoningNode(LifecycleNode):
     def _configure(self) -> None:
         self._node_config = read(self, NodeConfig)
         self._config = config = read(self, VlaConfig)
-        self._actions = ActionPublisher(self, config, self._now_ns, self._health.note_action_mismatch)
+        self._actions = ActionPublisher(self, config, self._now_ns)
         engine = self._make_engine(config)
         recorder = self._open_recorder(config, self._actions)
         sink = ObservedSink(self._actions, (*self._observers, recorder.record))
@@ -173,10 +175,9 @@ class ReasoningNode(LifecycleNode):
         self._input = FrameInput(
             self._reasoner.slot, config.frame, stamps, self._now_ns, self.get_logger().warning
         )
-        images = self._listen(
-            Image, "image", self._input.receive, image_qos(), self._health.note_camera_mismatch
-        )
-        self._health.begin(self._input, images.topic_name)
+        transport = self._node_config.image_transport
+        self._images = ImageTopic(self, self._input, transport, self._listen, self._faults.report)
+        self._health.begin(self._input, self._images)
         self._listen(
             String, "instruction", self._receive_instruction, instruction_qos(), self._warn_of_instructions
         )
@@ -232,7 +233,7 @@ class ReasoningNode(LifecycleNode):
             self._recorder.close()
             if dropped := self._recorder.dropped:
                 self.get_logger().warning(f"recording: {dropped} rows or messages did not reach the disk")
-        self._reasoner = self._actions = self._recorder = None
+        self._reasoner = self._actions = self._recorder = self._images = None
 
     # Callbacks
 
@@ -240,13 +241,14 @@ class ReasoningNode(LifecycleNode):
         self,
         message_type: type,
         topic: str,
-        callback: Callable[[Any], None],
+        callback: Callable[..., None],
         qos: QoSProfile,
         on_mismatch: OnMismatch,
     ) -> Subscription:
-        def guarded(message: Any) -> None:
+        @functools.wraps(callback)  # rclpy looks at the signature: with the message alone, or also its info
+        def guarded(*received: Any) -> None:
             try:
-                callback(message)
+                callback(*received)
             except Exception:  # rclpy ends its spin on any; the next message may be a good one
                 self._faults.report(f"in the callback of {topic}:\n{traceback.format_exc()}")
 
@@ -289,12 +291,14 @@ class ReasoningNode(LifecycleNode):
         return FrameCounts(self._input.written, self._input.overwritten, self._input.refused.total())
 
     def _gather(self) -> Sequence[DiagnosticStatus]:
+        if self._images is not None:
+            self._images.check()  # rclpy has no event for a changed graph
         config = self._config
         engine = self._health.engine(config, self._actions, self._engine_name, self._memory)
         return diagnose(
-            self.get_name(),
-            config.timing.deadline_ms,
-            self._health.camera(self._node_config.camera_timeout_ms / 1000),
+            self.get_fully_qualified_name(),
+            config.timing,
+            self._health.camera(self._node_config.camera_timeout_ms / 1000, config.timing.max_frame_age_ms),
             self.metrics,
             self._action_health(),
             engine,
@@ -308,7 +312,7 @@ class ReasoningNode(LifecycleNode):
             is_active=self._is_active,
             topic=topic,
             publishers=self.count_publishers(topic) if topic else 0,
-            mismatch=self._health.action_mismatch,
+            kept_away=self._health.kept_away(self._actions),
             fault=self._faults.current(),
             faults=self._faults.count,
         )
