@@ -21,7 +21,7 @@ from vla_edge_ros.errors import ConfigError, WeightsError
 from vla_edge_ros.model.decoder_config import DecoderConfig, from_hf_config
 from vla_edge_ros.ros.parameter_tree import build, leaves
 
-CASES = {"images": 400, "bags": 60, "footage": 50, "models": 80, "parameters": 40}
+CASES = {"images": 400, "bags": 60, "compressed": 100, "footage": 50, "models": 80, "parameters": 40}
 BROKEN = """
 import os, signal
 def make(random):
