@@ -12,12 +12,17 @@ from random import Random
 import cv2
 import numpy as np
 from byte_mutator import mutate
+from sensor_msgs.msg import CompressedImage
 from target_footage import bases as footage
 from target_footage import is_still
+from target_images import NOW_NS, Slot
 from worker import refusal
 
 from vla_edge_ros.compressed_image import compressed_to_rgb
+from vla_edge_ros.config import FrameConfig
 from vla_edge_ros.errors import ImageError
+from vla_edge_ros.ros.frame_input import FrameInput
+from vla_edge_ros.ros.stamps import StampRules
 
 AS_STORED = (
     "jpeg",
@@ -61,16 +66,27 @@ def check(data: bytes, folder: Path) -> str:
     if not separator:
         return "no input"
     format = line.decode("utf-8", "replace")
+    is_written = _is_written_to_the_slot(format, contents)
     try:
         pixels = compressed_to_rgb(format, memoryview(contents))
     except ImageError as error:
         assert error.reason in ("encoding", "size", "data"), error.reason
+        assert not is_written, "the node takes what is refused"
         return refusal(error)
+    assert is_written, "the node refuses what is taken"
     assert pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3 and pixels.size
-    assert pixels.flags.c_contiguous
+    assert pixels.flags.c_contiguous, "not contiguous"
     if format in AS_STORED or format in EXCHANGED:
         _compare(pixels[..., ::-1] if format in EXCHANGED else pixels, contents)
     return "good"
+
+
+def _is_written_to_the_slot(format: str, contents: bytes) -> bool:
+    slot, warnings = Slot(), list[str]()
+    frame_input = FrameInput(slot, FrameConfig(), StampRules(50.0), lambda: NOW_NS, warnings.append)
+    frame_input.receive_compressed(CompressedImage(format=format, data=contents), {})
+    assert (slot.pixels is None) == bool(warnings) and all(len(text.splitlines()) == 1 for text in warnings)
+    return slot.pixels is not None
 
 
 def _compare(pixels: np.ndarray, contents: bytes) -> None:

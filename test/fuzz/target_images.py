@@ -41,6 +41,7 @@ FIELDS = {
     "is_bigendian": (0, 255),
     "sec": (-(2**31), 2**31 - 1),
     "nanosec": (0, 2**32 - 1),
+    "number": (0, 2**64 - 1),
 }
 INTERLEAVED = {  # channels, and where red, green and blue are
     "rgb": (3, (0, 1, 2)),
@@ -81,6 +82,7 @@ def make(random: Random) -> bytes:
         "step": random.choice((step, step, step, 0)),
         "sec": NOW_NS // 10**9,
         "nanosec": random.randrange(10**9),
+        "number": random.randrange(1000),
     }
     data = random.randbytes(int(height * layout.planes) * (fields["step"] or row) + random.choice((0, 0, 5)))
     for name in random.sample(sorted(fields), random.choice((0, 0, 1, 1, 2))):
@@ -110,12 +112,13 @@ class Slot:
 
 
 def check(data: bytes, folder: Path) -> str:
-    message = _message(data)
+    message, number = _message(data)
     if message is None:
         return "no input"
     slot, warnings = Slot(), list[str]()
     frame_input = FrameInput(slot, FrameConfig(), StampRules(50.0), lambda: NOW_NS, warnings.append)
-    frame_input.receive(message)
+    frame_input.receive(message, {"publication_sequence_number": number})
+    assert frame_input.loss.look(0.0, publishers=1).lost == 0
     expected = _expected(message)
     if slot.pixels is None:
         assert frame_input.refused.total() == 1 and len(warnings) == 1, (frame_input.refused, warnings)
@@ -133,25 +136,27 @@ def check(data: bytes, folder: Path) -> str:
     return "good"
 
 
-def _message(data: bytes) -> Image | None:
+def _message(data: bytes) -> tuple[Image | None, int]:
+    """The message, none where it cannot be sent, and the publisher's number for it."""
     line, _, samples = data.partition(b"\n")
     try:
         fields = json.loads(line)
         values = {name: fields[name] for name in FIELDS}
     except (ValueError, KeyError, TypeError):
-        return None
+        return None, 0
     if not all(
         type(values[name]) is int and low <= values[name] <= high for name, (low, high) in FIELDS.items()
     ):
-        return None  # no such message can be sent
+        return None, 0
     encoding = fields.get("encoding")
     if not isinstance(encoding, str) or "\0" in encoding:
-        return None
+        return None, 0
     message = Image(encoding=encoding, data=samples)
     message.header.stamp.sec, message.header.stamp.nanosec = values.pop("sec"), values.pop("nanosec")
+    number = values.pop("number")
     for name, value in values.items():
         setattr(message, name, value)
-    return message
+    return message, number
 
 
 def _expected(message: Any) -> np.ndarray | None:

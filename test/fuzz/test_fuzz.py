@@ -22,6 +22,7 @@ from vla_edge_ros.model.decoder_config import DecoderConfig, from_hf_config
 from vla_edge_ros.ros.parameter_tree import build, leaves
 
 CASES = {"images": 400, "bags": 60, "compressed": 100, "footage": 50, "models": 80, "parameters": 40}
+WITH_ROS = ("compressed", "images", "parameters")
 BROKEN = """
 import os, signal
 def make(random):
@@ -55,7 +56,7 @@ SIZES = {
 
 @pytest.mark.parametrize(
     "target",
-    [pytest.param(name, marks=[pytest.mark.ros] * (name in ("images", "parameters"))) for name in TARGETS],
+    [pytest.param(name, marks=[pytest.mark.ros] * (name in WITH_ROS)) for name in TARGETS],
 )
 def test_a_short_run_finds_nothing(target, tmp_path):
     """``run.py --minutes`` goes on where this ends."""
