@@ -27,6 +27,7 @@ from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import Image
 
 from vla_edge_ros.bench.report import machine, print_table, quantiles, write_json
+from vla_edge_ros.console import console_program
 from vla_edge_ros.ros.camera_publisher import CameraPublisher
 from vla_edge_ros.ros.qos import camera_qos, image_qos
 from vla_edge_ros.ros.reasoning_node import ReasoningNode
@@ -148,6 +149,7 @@ def _unit(values: dict[str, float]) -> dict[str, float]:
     return {f"publish_ms_{key}": value for key, value in values.items()}
 
 
+@console_program
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -29,6 +29,7 @@ import numpy as np
 from vla_edge_ros.bench.kernel_times import kernel_rows
 from vla_edge_ros.bench.report import print_table, quantiles, write_json
 from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.engines.cuda.memory import MB
 from vla_edge_ros.engines.cuda.packed_weights import layer_offsets
@@ -191,6 +192,7 @@ def flat(row: Row) -> Row:
     return out
 
 
+@console_program
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--frames", type=int, default=124, help="frames in the cache; one prompt page beside")

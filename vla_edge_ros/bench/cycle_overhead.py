@@ -15,6 +15,7 @@ import numpy as np
 
 from vla_edge_ros.bench.report import machine, print_table, quantiles, write_json
 from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.base import Decoded, Vision
 from vla_edge_ros.kv_cache.cache import KvCache
 from vla_edge_ros.kv_cache.descriptor import describe
@@ -106,6 +107,7 @@ def measure_cycles(cycles: int) -> list[float]:
     return spent[-cycles:]
 
 
+@console_program
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=5000)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.bench.report import machine, print_table, write_json
 from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.cuda.chunk_state import LiveRows, write_state
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.engines.cuda.graphs import TimedGraph, copy_to_device
@@ -103,6 +104,7 @@ def _measure(engine: CudaEngine) -> list[dict[str, Any]]:
     return [{**step, **row} for row in rows]
 
 
+@console_program
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--weights", default="bf16", help="formats, comma-separated")

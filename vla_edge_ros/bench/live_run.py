@@ -39,6 +39,7 @@ from vla_edge_ros.bench.report import machine, print_table, quantiles, write_jso
 from vla_edge_ros.bench.stall_watch import StallWatch, from_json, totals
 from vla_edge_ros.bench.timed_engine import SlowestCalls, TimedEngine
 from vla_edge_ros.bench.trouble import SCENARIOS, Timetable, TroubledEngine
+from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.load import load_engine
 from vla_edge_ros.errors import VlaEdgeError
 from vla_edge_ros.ros.reasoning_node import ReasoningNode
@@ -250,6 +251,7 @@ def _findings(options, watch, published, frames, metrics, memory, outside) -> di
     }
 
 
+@console_program
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--minutes", type=float, default=1.0)

@@ -19,6 +19,7 @@ from vla_edge_ros.bench import retention_metrics as metrics
 from vla_edge_ros.bench.footage import join, read_clips
 from vla_edge_ros.bench.report import print_table
 from vla_edge_ros.bench.retention import Prepared, checkpoints, default_data, prepare, sizes_for
+from vla_edge_ros.console import console_program
 
 _PROTECT_LATEST = 8
 _PIECE_FRAMES = 60
@@ -168,6 +169,7 @@ def cosines(rows: NDArray[np.float32]) -> NDArray[np.float64]:
     return unit.astype(np.float64) @ unit.T.astype(np.float64)
 
 
+@console_program
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--clips", type=Path, default=default_data(), help="folder of videos")

@@ -12,6 +12,7 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
+from vla_edge_ros.console import console_program
 from vla_edge_ros.errors import VlaEdgeError
 from vla_edge_ros.ros.reasoning_node import ReasoningNode
 from vla_edge_ros.ros.replay_node import ReplayNode
@@ -53,10 +54,14 @@ class RunReporter(Node):
     def _report(self) -> None:
         self._second += 1
         now, published = self._reasoner.metrics, self._camera.published
-        print(live_line(self._second, published - self._published_before, self._before, now), flush=True)
+        try:
+            print(live_line(self._second, published - self._published_before, self._before, now), flush=True)
+        except OSError:  # who read the lines has left: end in order, `console_program` sees to the rest
+            self._stop.request()
         self._before, self._published_before = now, published
 
 
+@console_program
 def main(args: Sequence[str] | None = None) -> int:
     options, ros_args = _parse(sys.argv[1:] if args is None else args)
     reporters: list[RunReporter] = []

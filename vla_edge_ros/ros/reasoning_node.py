@@ -22,6 +22,7 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import String
 
 from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.base import Engine
 from vla_edge_ros.engines.load import load_engine
 from vla_edge_ros.errors import VlaEdgeError
@@ -318,5 +319,6 @@ class ReasoningNode(LifecycleNode):
         return self.get_clock().now().nanoseconds
 
 
+@console_program
 def main(args: Sequence[str] | None = None) -> int:
     return run_nodes(lambda _: [ReasoningNode()], args)

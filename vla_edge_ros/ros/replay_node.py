@@ -14,6 +14,7 @@ from typing import Any
 
 from rclpy.node import Node
 
+from vla_edge_ros.console import console_program
 from vla_edge_ros.replay.base import LOGGER
 from vla_edge_ros.replay.clip import Clip, ClipFrame
 from vla_edge_ros.replay.config import ReplayConfig
@@ -115,6 +116,7 @@ class ReplayNode(Node):
             self._on_finished()
 
 
+@console_program
 def main(args: Sequence[str] | None = None) -> int:
     """``ros2 run vla_edge_ros replay_node``; 0 at the end of the source or on a signal, 1 on an error."""
     nodes: list[ReplayNode] = []
