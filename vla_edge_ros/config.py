@@ -31,9 +31,12 @@ def param(
 
 
 def check_fields(section: str, config: Any) -> None:
-    """Check every leaf of ``config`` against its metadata; the type comes from the default."""
+    """Check every leaf of ``config`` against its metadata; the type comes from the default.
+
+    ``section``: what stands before the dot in the parameters' names; empty where there is no dot.
+    """
     for item in fields(config):
-        name, value = f"{section}.{item.name}", getattr(config, item.name)
+        name, value = f"{section}.{item.name}" if section else item.name, getattr(config, item.name)
         if is_dataclass(value):
             continue
         default = item.default_factory() if callable(item.default_factory) else item.default

@@ -33,7 +33,7 @@ def token_ids(instruction: str, config: VlaConfig) -> NDArray[np.int64]:
     room = config.prompt.max_pages * config.cache.page_slots
     if len(ids) > room:
         raise InstructionError(
-            f"the instruction takes {len(ids)} tokens, prompt.max_pages x cache.page_slots = "
+            f"prompt.instruction takes {len(ids)} tokens, prompt.max_pages x cache.page_slots = "
             f"{config.prompt.max_pages} x {config.cache.page_slots} = {room} slots are pinned for it"
         )
     return np.array(ids, np.int64)

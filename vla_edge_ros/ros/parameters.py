@@ -34,7 +34,7 @@ class NodeConfig:
     camera_timeout_ms: float = param(1000.0, "no frame for this long is an ERROR in the diagnostics", low=1.0)
 
     def __post_init__(self) -> None:
-        check_fields("node", self)
+        check_fields("", self)
 
 
 def declare(node: Node, config_class: type) -> None:

@@ -25,7 +25,7 @@ from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.base import Engine
 from vla_edge_ros.engines.load import load_engine
-from vla_edge_ros.errors import VlaEdgeError
+from vla_edge_ros.errors import VlaEdgeError, WeightsError
 from vla_edge_ros.ros.action_publisher import ActionPublisher
 from vla_edge_ros.ros.diagnostics import diagnose
 from vla_edge_ros.ros.diagnostics_publisher import TOPIC as DIAGNOSTICS_TOPIC
@@ -148,6 +148,8 @@ class ReasoningNode(LifecycleNode):
         """rclpy drops the traceback of an exception in a transition; and what a user can mend is no error."""
         try:
             transition()
+        except WeightsError as error:  # its text begins with a file's path
+            self._faults.report(f"cannot {what}: model.path: {error}", lasting=True)
         except VlaEdgeError as error:
             self._faults.report(f"cannot {what}: {error}", lasting=True)
         except Exception:  # whatever a broken installation throws: the node must stay to tell about it
