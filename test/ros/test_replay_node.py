@@ -327,7 +327,13 @@ def test_the_process_says_when_the_source_ends_and_exits_with_zero(tmp_path):
     ("parameter", "says"),
     [
         ("source:=no/such.mp4", "error: source no/such.mp4 does not exist"),
-        ("rate_hz:=0", "rate_hz must be at least 0.1"),
+        ("rate_hz:=0", "error: rate_hz must be at least 0.1"),
+        ("rate_hz:=fast", "error: rate_hz must be of type double, got 'fast'"),
+        (
+            "rate:=30",
+            "error: rate must be a parameter of this node, got an unknown name; did you mean rate_hz?",
+        ),
+        ("source:=1e3", "error: source 1e3 does not exist"),
     ],
 )
 def test_the_process_refuses_in_one_line_with_exit_code_one(parameter, says):

@@ -77,5 +77,5 @@ class Clip:
                 self._height or max(1, round(self._width * height / width)),
             )
         data = array("B")
-        data.frombytes(memoryview(pixels).cast("B"))
+        data.frombytes(pixels.data.cast("B"))
         return ClipFrame(data, pixels.shape[0], pixels.shape[1], frame.media_ns)

@@ -8,6 +8,7 @@ executor's thread; the reasoning thread and the watchdog thread belong to ``runt
 from __future__ import annotations
 
 import logging
+import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -27,6 +28,7 @@ from vla_edge_ros.engines.base import Engine
 from vla_edge_ros.engines.load import load_engine
 from vla_edge_ros.errors import VlaEdgeError, WeightsError
 from vla_edge_ros.ros.action_publisher import ActionPublisher
+from vla_edge_ros.ros.command_line import CommandLine
 from vla_edge_ros.ros.diagnostics import diagnose
 from vla_edge_ros.ros.diagnostics_publisher import TOPIC as DIAGNOSTICS_TOPIC
 from vla_edge_ros.ros.diagnostics_publisher import DiagnosticsPublisher
@@ -39,7 +41,7 @@ from vla_edge_ros.ros.parameters import NodeConfig, ParameterGate, declare, read
 from vla_edge_ros.ros.qos import OnMismatch, image_qos, instruction_qos, subscribe
 from vla_edge_ros.ros.run_recorder import RunRecorder
 from vla_edge_ros.ros.run_report import FrameCounts
-from vla_edge_ros.ros.spin import run_nodes
+from vla_edge_ros.ros.spin import Runnable, StopRequest, run_nodes
 from vla_edge_ros.ros.stamps import StampRules
 from vla_edge_ros.runtime.action_sink import ObservedSink
 from vla_edge_ros.runtime.metrics import MetricsSnapshot, RunMetrics
@@ -323,4 +325,16 @@ class ReasoningNode(LifecycleNode):
 
 @console_program
 def main(args: Sequence[str] | None = None) -> int:
-    return run_nodes(lambda _: [ReasoningNode()], args)
+    """``ros2 run vla_edge_ros reasoning_node``; 0 on a signal, 1 on an error that the user can mend."""
+    command_line = CommandLine(sys.argv[1:] if args is None else args, [NodeConfig, VlaConfig])
+
+    def create(_: StopRequest) -> Sequence[Runnable]:
+        command_line.refuse_unknown()
+        texts = command_line.texts(VlaConfig)
+        node = ReasoningNode(
+            parameter_overrides=[Parameter(name, value=text) for name, text in texts.items()]
+        )
+        command_line.refuse_strangers_files([node.get_fully_qualified_name()])
+        return [node]
+
+    return run_nodes(create, args)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 
 from vla_edge_ros.console import console_program
 from vla_edge_ros.replay.base import LOGGER
@@ -24,6 +25,7 @@ from vla_edge_ros.replay.open_source import open_source
 from vla_edge_ros.replay.pacing import frames_by_tick
 from vla_edge_ros.replay.read_ahead import ReadAhead
 from vla_edge_ros.ros.camera_publisher import CameraPublisher
+from vla_edge_ros.ros.command_line import CommandLine
 from vla_edge_ros.ros.fixed_parameters import FixedParameters
 from vla_edge_ros.ros.listeners import Listeners
 from vla_edge_ros.ros.log_bridge import LogBridge
@@ -158,9 +160,14 @@ def _in_words(width: int, height: int) -> str:
 def main(args: Sequence[str] | None = None) -> int:
     """``ros2 run vla_edge_ros replay_node``; 0 at the end of the source or on a signal, 1 on an error."""
     nodes: list[ReplayNode] = []
+    command_line = CommandLine(sys.argv[1:] if args is None else args, [ReplayConfig])
 
     def create(stop: StopRequest) -> Sequence[Runnable]:
-        nodes.append(ReplayNode(on_finished=stop.request))
+        command_line.refuse_unknown()
+        texts = command_line.texts(ReplayConfig)
+        overrides = [Parameter(name, value=text) for name, text in texts.items()]
+        nodes.append(ReplayNode(on_finished=stop.request, parameter_overrides=overrides))
+        command_line.refuse_strangers_files([nodes[0].get_fully_qualified_name()])
         return nodes
 
     exit_code = run_nodes(create, args)

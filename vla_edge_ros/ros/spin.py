@@ -22,6 +22,7 @@ from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
 
 from vla_edge_ros.errors import VlaEdgeError
+from vla_edge_ros.ros.parent_watch import end_with_launch
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 POLL_S = 0.1  # how soon a signal is seen
@@ -92,6 +93,7 @@ def run_nodes(create: Callable[[StopRequest], Sequence[Runnable]], args: Sequenc
     nodes: list[Runnable] = []
     with stop.signals_caught():
         try:
+            end_with_launch()
             _init(args)
             nodes += create(stop)
             executor = SingleThreadedExecutor()
