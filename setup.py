@@ -79,6 +79,7 @@ setup(
             f"replay_node = {PACKAGE}.ros.replay_node:main",
             f"reasoning_node = {PACKAGE}.ros.reasoning_node:main",
             f"demo = {PACKAGE}.ros.demo:main",
+            f"engine_check = {PACKAGE}.engines.check:main",
         ]
     },
 )

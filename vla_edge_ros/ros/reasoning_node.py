@@ -338,3 +338,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return [node]
 
     return run_nodes(create, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
