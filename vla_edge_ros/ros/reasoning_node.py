@@ -49,7 +49,7 @@ from vla_edge_ros.runtime.reasoner import Reasoner
 from vla_edge_ros.types import CycleRecord, MemoryReport
 
 # What the ROS-free modules log while this node runs.
-BRIDGED_LOGGERS = ("vla_edge_ros.runtime", "vla_edge_ros.engines", "vla_edge_ros.recording")
+BRIDGED_LOGGERS = tuple(f"vla_edge_ros.{name}" for name in ("runtime", "engines", "model", "recording"))
 
 # Before an activation, other publishers on the action topic must have had time to be discovered.
 DISCOVERY_S = 0.5
