@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from vla_edge_ros.ros.launch_choices import (
 from vla_edge_ros.ros.parameter_tree import leaves
 from vla_edge_ros.ros.share import share_file
 
+ROOT = Path(__file__).resolve().parents[2]
 TINY, DEFAULT = str(share_file("config/tiny.yaml")), str(share_file("config/default.yaml"))
 
 
@@ -253,3 +255,14 @@ def test_a_check_that_is_not_there_is_no_gpu_with_its_reason(monkeypatch):
 
 def test_the_nodes_are_told_which_launch_to_end_with():
     assert reasoning().environment[launch_choices.LAUNCH_PID] == str(os.getpid())
+
+
+def test_the_choices_need_nothing_that_only_the_nodes_interpreter_has():
+    """`ros2 launch` runs under the system's Python, which has PyYAML, and not what pip installed for us."""
+    program = (
+        "import sys\n"
+        "import vla_edge_ros.ros.launch_choices\n"
+        "print(sorted({'numpy', 'rclpy', 'cv2', 'cupy', 'av'} & set(sys.modules)))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert ran.stdout == "[]\n", ran.stderr
