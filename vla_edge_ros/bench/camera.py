@@ -80,7 +80,7 @@ def measure_jitter(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Run the three nodes for ``options.seconds`` after a settling time; one row a camera."""
     parameters = ["-p", f"source:={options.source}", "-p", f"rate_hz:={options.rate}"]
     replay = TimedReplay(namespace="vla", cli_args=["--ros-args", *parameters])
-    plain = PlainTimer(options.rate, replay.config.width, replay.config.height)
+    plain = PlainTimer(options.rate, *replay.config.size)
     config = options.config or str(share_file("config/tiny.yaml"))
     nodes: list[Any] = [plain, replay]
     if options.reasoner:
