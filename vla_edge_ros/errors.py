@@ -15,13 +15,21 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def escaped(text: str) -> str:
-    """``text`` in one line: what a file holds may have line ends in it, or steer a terminal."""
+MOST_CHARACTERS = 1000
+
+
+def shown(text: str) -> str:
+    """``text`` in one line that can be read: what a file holds may be long, or steer a terminal."""
+    if len(text) > MOST_CHARACTERS:
+        text = f"{text[: MOST_CHARACTERS * 3 // 4]} ... {text[-MOST_CHARACTERS // 4 :]}"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class VlaEdgeError(Exception):
-    """Base of every error that a user can fix."""
+    """Base of every error that a user can fix; its text is one line."""
+
+    def __str__(self) -> str:
+        return shown(super().__str__())
 
 
 class ConfigError(VlaEdgeError):
@@ -29,10 +37,7 @@ class ConfigError(VlaEdgeError):
 
 
 class SourceError(VlaEdgeError):
-    """A replay source is missing, empty, or holds no pictures; the text, one line, names it."""
-
-    def __str__(self) -> str:
-        return escaped(super().__str__())
+    """A replay source is missing, empty, or holds no pictures; the text names it."""
 
 
 class ImageError(VlaEdgeError):
@@ -42,7 +47,7 @@ class ImageError(VlaEdgeError):
     """
 
     def __init__(self, reason: str, text: str):
-        super().__init__(escaped(text))
+        super().__init__(text)
         self.reason = reason
 
 
@@ -58,7 +63,13 @@ class WeightsError(VlaEdgeError):
 
 
 class EngineError(VlaEdgeError):
-    """An engine could not be started or a forward pass failed; the cycle falls back."""
+    """An engine could not be started or a forward pass failed; the cycle falls back.
+
+    The text may have several lines: a table of what memory is for, a compiler's log.
+    """
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)
 
 
 class EngineLostError(EngineError):

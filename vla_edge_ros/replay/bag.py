@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from vla_edge_ros.errors import ImageError, SourceError, escaped
+from vla_edge_ros.errors import ImageError, SourceError, shown
 from vla_edge_ros.replay.bag_files import Storage, open_storages
 from vla_edge_ros.replay.base import LOGGER, SourceFrame, WarnOnce
 from vla_edge_ros.replay.image_message import serialised_to_rgb
@@ -97,7 +97,7 @@ class BagSource:
         others = ", ".join(f"{topic.name} ({found[topic][1]})" for topic in images if topic != chosen)
         LOGGER.info(
             "%s: playing %s (%s); bag_topic chooses among the others: %s",
-            self.name, escaped(chosen.name), escaped(found[chosen][1]), escaped(others),
+            self.name, shown(chosen.name), shown(found[chosen][1]), shown(others),
         )  # fmt: skip
         return chosen
 

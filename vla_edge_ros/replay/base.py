@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vla_edge_ros.errors import escaped
+from vla_edge_ros.errors import shown
 
 LOGGER = logging.getLogger("vla_edge_ros.replay")
 
@@ -55,7 +55,7 @@ class WarnOnce:
         self._said: set[str] = set()
 
     def __call__(self, text: str) -> None:
-        text = escaped(text)
+        text = shown(text)
         if text in self._said or len(self._said) > MOST_WARNINGS:
             return
         self._said.add(text)
