@@ -8,7 +8,7 @@ import json
 from datetime import datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
@@ -270,6 +270,18 @@ FILES = st.lists(st.sampled_from([files for files in NAMED.values()]), max_size=
     template=PIECES, files=FILES, state=st.sampled_from([{}, *STATES.values()]), content=st.text(max_size=20)
 )
 @settings(max_examples=25)
+@example(  # an additional special token that added_tokens.json has too is split
+    template=TEMPLATES["plain"],
+    files=[
+        {
+            "added_tokens.json": {"[assistant]": 340},
+            "special_tokens_map.json": {"additional_special_tokens": ["[assistant]"]},
+            "tokenizer_config.json": {"split_special_tokens": True},
+        }
+    ],
+    state={},
+    content="go",
+)
 def test_any_folder_of_these_parts_gives_the_ids_of_transformers(
     tmp_path_factory, template, files, state, content
 ):

@@ -61,7 +61,8 @@ class TokenizerFiles:
         if self._declared is not None:
             yield from self._declared_tokens()
         else:
-            special = {token.content for token in (*roles.values(), *extra)}
+            # As transformers 5 does it: there an additional special token that this file has already is none.
+            special = {token.content for role, token in roles.items() if role in _ROLES}
             yield from self._tokens_of_added_file(special)
         for token in (*roles.values(), *extra):
             yield token, None
