@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines import numpy_ops as ops
-from vla_edge_ros.engines.base import Decoded, Vision
-from vla_edge_ros.engines.numpy_decoder import NumpyDecoder
+from vla_edge_ros.engines.base import Decoded, Vision, check_view, suffix_places
+from vla_edge_ros.engines.numpy_decoder import NumpyDecoder, Place, places_in
 from vla_edge_ros.engines.numpy_ops import Float
 from vla_edge_ros.engines.numpy_threads import limit_blas_threads
 from vla_edge_ros.errors import EngineError
+from vla_edge_ros.model.action_queries import action_queries
 from vla_edge_ros.model.patch_embedding import patch_projection
 from vla_edge_ros.model.quantise import as_kept
 from vla_edge_ros.model.tensor_shapes import EMBEDDING, head_name
@@ -33,7 +34,7 @@ class NumpyEngine:
 
     def __init__(self, config: VlaConfig, weights: Weights):
         """``weights`` as they are stored; the engine computes with what ``engine.weights`` leaves of them."""
-        self._config = config
+        self._config, self._layout = config, config.layout
         self._stored, self._weights = weights, as_kept(weights, config.engine.weights)
         vocabulary = weights.config.vocab_size
         self._first_id = 0 if config.action.head == "full_vocabulary" else vocabulary - config.action.bins
@@ -51,6 +52,7 @@ class NumpyEngine:
             else weights.rows(head_name(weights.config), answer_ids)
         )
         self._projection = patch_projection(self._stored, self._config.frame, self._config.model.seed)
+        self._queries = action_queries(self._stored, self._layout, self._config.model.seed)
         self._vision: Float | None = None
         self._view: CacheView | None = None
         self._restore_blas_threads = limit_blas_threads(weights.config)
@@ -64,8 +66,8 @@ class NumpyEngine:
         self._view = None  # the prompt takes the place of what an earlier chunk could see
         embedded = self._weights.rows(EMBEDDING, token_ids)
         self.decoder.see([], [])
-        for index, page in enumerate(pages[: -(-len(embedded) // slots)]):
-            self._forward(embedded[index * slots : (index + 1) * slots], page, 0)
+        for index, place in enumerate(places_in(pages, self._layout.fills(len(embedded)))):
+            self._forward(embedded[index * slots : (index + 1) * slots], [place])
 
     def embed_frame(self, pixels: NDArray[np.uint8]) -> Vision:
         self._require_loaded()
@@ -77,19 +79,27 @@ class NumpyEngine:
         embedding = self._vision.mean(axis=0)
         return Vision(embedding, _ms_since(start_ns))
 
-    def prefill(self, view: CacheView, draft: Sequence[int] = ()) -> float:
+    def prefill(self, view: CacheView, draft: Sequence[int] = (), suffix: Sequence[int] = ()) -> float:
         """``draft`` is not used: here a pass over several tokens costs as much as one over each."""
         self._require_loaded()
-        tokens = self._config.frame.tokens
         if self._vision is None:
             raise EngineError("expected embed_frame before prefill")
-        if int(view.fills[-1]) != tokens:
-            raise EngineError(f"expected a frame page of {tokens} vision tokens, got {int(view.fills[-1])}")
+        check_view(view, self._layout)
         start_ns = time.perf_counter_ns()
         self._view = None
-        self.decoder.see(view.pages[:-1], view.fills[:-1])
-        self._forward(self._vision, view.frame_page, 0)
-        self._first_token = ops.head_argmax(self.hidden[-1], self._head, self._first_id)
+        rows, places = [self._vision], places_in(view.frame_pages, self._layout.frame_fills)
+        if len(suffix):
+            rows.append(self._weights.rows(EMBEDDING, np.asarray(suffix)))
+            places += places_in(*suffix_places(view, self._layout, len(suffix)))
+        if self._queries is not None:
+            rows.append(self._queries)
+            places += [Place(view.action_page, 0, len(self._queries))]
+        self.decoder.see(*view.past)
+        self._forward(np.concatenate(rows), places)
+        self._tokens = [
+            ops.head_argmax(hidden, self._head, self._first_id)
+            for hidden in self.hidden[-(1 if self._queries is None else len(self._queries)) :]
+        ]
         self._view, self._vision = view, None
         return _ms_since(start_ns)
 
@@ -98,14 +108,13 @@ class NumpyEngine:
     ) -> Decoded:
         if view is not self._view:
             raise EngineError("expected decode to have the view of the prefill before it, got another")
-        self.decoder.visible = view.slots_in_use
-        tokens, step_ms = [self._first_token], []
-        for step in range(count - 1):
+        tokens, step_ms = self._tokens[:count], []
+        for step in range(count - len(tokens)):
             if should_stop(tuple(step_ms)):
                 return Decoded(tuple(tokens), tuple(step_ms), stopped=True)
             start_ns = time.perf_counter_ns()
             embedded = self._embedding[tokens[-1] - self._first_id]
-            self._forward(embedded[None], view.action_page, step)
+            self._forward(embedded[None], [Place(view.action_page, step, 1)])
             tokens.append(ops.head_argmax(self.hidden[-1], self._head, self._first_id))
             step_ms.append(_ms_since(start_ns))
         return Decoded(tuple(tokens), tuple(step_ms), stopped=False)
@@ -126,8 +135,8 @@ class NumpyEngine:
             self._restore_blas_threads()
         self._loaded, self._view = False, None
 
-    def _forward(self, x: Float, page: int, offset: int) -> None:
-        self.hidden = self.decoder.forward(x, page, offset)
+    def _forward(self, x: Float, places: Sequence[Place]) -> None:
+        self.hidden = self.decoder.forward(x, places)
         if not np.isfinite(self.hidden).all():
             raise EngineError("expected finite hidden states, got NaN or infinity from the forward pass")
 
