@@ -67,12 +67,13 @@ test: $(DEV)
 lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy
 
 bench: $(DEV) $(NATIVE)
 	@for name in $(BENCH); do $(BIN)/python -m vla_edge_ros.bench.$$name; done
 
 clean:
-	rm -rf build install log .pytest_cache .ruff_cache .hypothesis
+	rm -rf build install log .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 distclean: clean
 	rm -rf $(VENV)

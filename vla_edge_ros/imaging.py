@@ -198,13 +198,17 @@ def resize_rgb(pixels: NDArray[np.uint8], width: int, height: int) -> NDArray[np
     # 1920x1080 to 128x64. What the last step averages is still at least twice as fine as the result.
     while _can_be_halved(pixels, width, height):
         half = (pixels.shape[1] // 2, pixels.shape[0] // 2)
-        pixels = cv2.resize(pixels, half, interpolation=cv2.INTER_AREA)
+        pixels = _resized(pixels, half, cv2.INTER_AREA)
     shrunk = (min(width, pixels.shape[1]), min(height, pixels.shape[0]))
     if (pixels.shape[1], pixels.shape[0]) != shrunk:
-        pixels = cv2.resize(pixels, shrunk, interpolation=cv2.INTER_AREA)
+        pixels = _resized(pixels, shrunk, cv2.INTER_AREA)
     if shrunk != (width, height):
-        pixels = cv2.resize(pixels, (width, height), interpolation=cv2.INTER_LINEAR)
+        pixels = _resized(pixels, (width, height), cv2.INTER_LINEAR)
     return pixels
+
+
+def _resized(pixels: NDArray[np.uint8], size: tuple[int, int], filter_: int) -> NDArray[np.uint8]:
+    return cv2.resize(pixels, size, interpolation=filter_).astype(np.uint8, copy=False)
 
 
 def _can_be_halved(pixels: NDArray[np.uint8], width: int, height: int) -> bool:

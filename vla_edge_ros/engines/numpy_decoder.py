@@ -63,11 +63,11 @@ class LayerWeights:
 
 
 class Place(NamedTuple):
-    """``count`` slots of ``page`` from slot ``first`` on."""
+    """``tokens`` slots of ``page`` from slot ``first`` on."""
 
     page: int
     first: int
-    count: int
+    tokens: int
 
 
 def places_in(pages: Iterable[int], fills: Iterable[int]) -> list[Place]:
@@ -116,7 +116,7 @@ class NumpyDecoder:
 
         Their keys and values go to ``places``, in order, and become visible.
         """
-        slots = np.concatenate([np.arange(place.first, place.first + place.count) for place in places])
+        slots = np.concatenate([np.arange(place.first, place.first + place.tokens) for place in places])
         assert len(slots) == len(x), "a place for each token"
         for layer in range(self.config.num_hidden_layers):
             weights = self.layers[layer]

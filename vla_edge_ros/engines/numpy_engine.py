@@ -66,7 +66,8 @@ class NumpyEngine:
         self._view = None  # the prompt takes the place of what an earlier chunk could see
         embedded = self._weights.rows(EMBEDDING, token_ids)
         self.decoder.see([], [])
-        for index, place in enumerate(places_in(pages, self._layout.fills(len(embedded)))):
+        fills = self._layout.fills(len(embedded))
+        for index, place in enumerate(places_in(pages[: len(fills)], fills)):
             self._forward(embedded[index * slots : (index + 1) * slots], [place])
 
     def embed_frame(self, pixels: NDArray[np.uint8]) -> Vision:
@@ -91,16 +92,16 @@ class NumpyEngine:
         if len(suffix):
             rows.append(self._weights.rows(EMBEDDING, np.asarray(suffix)))
             places += places_in(*suffix_places(view, self._layout, len(suffix)))
-        if self._queries is not None:
+        if len(self._queries):
             rows.append(self._queries)
-            places += [Place(view.action_page, 0, len(self._queries))]
+            places.append(Place(view.action_page, 0, len(self._queries)))
         self.decoder.see(*view.past)
         self._forward(np.concatenate(rows), places)
         self._tokens = [
             ops.head_argmax(hidden, self._head, self._first_id)
-            for hidden in self.hidden[-(1 if self._queries is None else len(self._queries)) :]
+            for hidden in self.hidden[-1 - len(self._queries) :]
         ]
-        self._view, self._vision = view, None
+        self._view, self._vision, self._visible = view, None, self.decoder.visible
         return _ms_since(start_ns)
 
     def decode(
@@ -108,7 +109,8 @@ class NumpyEngine:
     ) -> Decoded:
         if view is not self._view:
             raise EngineError("expected decode to have the view of the prefill before it, got another")
-        tokens, step_ms = self._tokens[:count], []
+        self.decoder.visible = self._visible
+        tokens, step_ms = self._tokens[:count], list[float]()
         for step in range(count - len(tokens)):
             if should_stop(tuple(step_ms)):
                 return Decoded(tuple(tokens), tuple(step_ms), stopped=True)

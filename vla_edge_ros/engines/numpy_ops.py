@@ -84,7 +84,8 @@ def attention(query: Float, keys: Float, values: Float) -> Float:
 
 def swiglu(gate: Float, up: Float) -> Float:
     """``[t, r]``, ``[t, r]`` -> ``[t, r]``: silu(gate) * up (Shazeer, 2020)."""
-    return gate / (np.float32(1) + np.exp(-gate)) * up
+    divisor: Float = np.float32(1) + np.exp(-gate)
+    return gate / divisor * up
 
 
 def head_argmax(hidden: Float, weight: Float, first_id: int) -> int:

@@ -67,7 +67,7 @@ class KvCache:
     def pages_of(self, blocks: ArrayLike) -> NDArray[np.int32]:
         """Physical pages of ``blocks`` ``[n]``, in order: ``[n * layout.frame_pages]``."""
         first = self._first_frame_page + np.asarray(blocks, np.int32)[:, None] * self.layout.frame_pages
-        return (first + np.arange(self.layout.frame_pages, dtype=np.int32)).ravel()
+        return (first + np.arange(self.layout.frame_pages)).ravel().astype(np.int32)
 
     @property
     def prompt_tokens(self) -> int:

@@ -72,7 +72,8 @@ def _cells(height: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.flo
     rows = _membership(height, THUMBNAIL_HEIGHT)
     columns = _membership(width, THUMBNAIL_WIDTH)
     areas = rows.sum(axis=1)[:, None] * columns.sum(axis=1)
-    return rows.astype(np.float32), np.kron(columns, _GREY_WEIGHTS).T, areas
+    greyed = np.kron(columns, _GREY_WEIGHTS).astype(np.float64, copy=False)
+    return rows.astype(np.float32), greyed.T, areas
 
 
 def _membership(length: int, cells: int) -> NDArray[np.float64]:

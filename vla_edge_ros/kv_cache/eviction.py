@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from vla_edge_ros.config import CacheConfig
@@ -36,7 +37,7 @@ class EvictionPolicy(Protocol):
         ...
 
 
-_POLICIES = {
+_POLICIES: dict[str, Callable[[CacheConfig], EvictionPolicy]] = {
     "fifo": lambda config: Fifo(),
     "sliding_window": lambda config: SlidingWindow(config.window_frames),
     "semantic": lambda config: Semantic(),

@@ -46,9 +46,9 @@ class ChatTokenizer:
         if self._template is None:
             return self._tokenizer.encode(instruction).ids
         # The template writes the special tokens itself.
-        return self._tokenizer.encode(self._render(instruction), add_special_tokens=False).ids
+        return self._tokenizer.encode(self._render(self._template, instruction), add_special_tokens=False).ids
 
-    def _render(self, instruction: str) -> str:
+    def _render(self, template: str, instruction: str) -> str:
         try:
             from jinja2 import TemplateError
             from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -60,7 +60,7 @@ class ChatTokenizer:
         environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
         environment.globals["raise_exception"] = _refuse(TemplateError)
         try:
-            return environment.from_string(self._template).render(
+            return environment.from_string(template).render(
                 messages=[{"role": "user", "content": instruction}],
                 add_generation_prompt=True,
                 bos_token=self._special_token("bos_token"),

@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +84,7 @@ class CheckpointWeights:
         return stored
 
 
-def _to_float32(type_name: str, data: NDArray[np.generic]) -> NDArray[np.float32]:
+def _to_float32(type_name: str, data: NDArray[Any]) -> NDArray[np.float32]:
     return bfloat16_to_float32(data) if type_name == "bfloat16" else data.astype(np.float32, copy=False)
 
 

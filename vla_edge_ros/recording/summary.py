@@ -59,7 +59,7 @@ def summarise(records: Sequence[CycleRecord], run: dict[str, Any]) -> Summary:
     deadline_ms = run.get("config", {}).get("timing", {}).get("deadline_ms", TimingConfig().deadline_ms)
     published = [record.latency_ms for record in cycles if record.source is not ActionSource.NONE]
     fresh = [record.latency_ms for record in cycles if record.source is ActionSource.FRESH]
-    refused = [record.decision.reason.value for record in cycles if _was_refused(record)]
+    refused = [record.decision.reason.value for record in cycles if record.decision and _was_refused(record)]
     return Summary(
         cycles=len(cycles),
         outcomes=dict(Counter(record.outcome.value for record in cycles)),

@@ -72,5 +72,5 @@ class Clip:
         if self._width and self._height:
             pixels = resize_rgb(pixels, self._width, self._height)
         data = array("B")
-        data.frombytes(memoryview(pixels).cast("B"))
+        data.frombytes(pixels.data.cast("B"))
         return ClipFrame(data, pixels.shape[0], pixels.shape[1], frame.media_ns)

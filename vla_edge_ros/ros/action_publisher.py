@@ -59,7 +59,7 @@ class ActionPublisher:
         self.slots_in_use = record.slots_in_use or self.slots_in_use
         self.evictions += record.evicted_sequence is not None
 
-    def _send(self, publisher: LifecyclePublisher, message: Any) -> None:
+    def _send(self, publisher: LifecyclePublisher[Any], message: Any) -> None:
         publisher.publish(message)
         self.on_message(publisher.topic_name, message)
 

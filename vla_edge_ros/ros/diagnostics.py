@@ -35,16 +35,17 @@ def diagnose(
     engine: EngineHealth,
 ) -> list[DiagnosticStatus]:
     """All six, in a fixed order."""
+    subjects: list[tuple[str, Judgement, dict[str, Number]]] = [
+        ("Camera", _judge_camera(camera, action), _camera_values(camera)),
+        ("Deadline", _judge_deadline(metrics), _deadline_values(metrics, deadline_ms)),
+        ("Admission", _judge_admission(metrics), _admission_values(metrics)),
+        ("KV cache", (OK, engine.eviction), _cache_values(metrics, engine)),
+        ("Action", _judge_action(metrics, action), _action_values(metrics, action)),
+        ("GPU", _judge_engine(metrics, engine), _engine_values(metrics, engine)),
+    ]
     return [
-        to_diagnostic(f"{node_name}: {name}", *judgement, values, engine.name)
-        for name, judgement, values in (
-            ("Camera", _judge_camera(camera, action), _camera_values(camera)),
-            ("Deadline", _judge_deadline(metrics), _deadline_values(metrics, deadline_ms)),
-            ("Admission", _judge_admission(metrics), _admission_values(metrics)),
-            ("KV cache", (OK, engine.eviction), _cache_values(metrics, engine)),
-            ("Action", _judge_action(metrics, action), _action_values(metrics, action)),
-            ("GPU", _judge_engine(metrics, engine), _engine_values(metrics, engine)),
-        )
+        to_diagnostic(f"{node_name}: {name}", level, text, values, engine.name)
+        for name, (level, text), values in subjects
     ]
 
 

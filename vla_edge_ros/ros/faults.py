@@ -17,7 +17,7 @@ class FaultLog:
     Any thread may report; the executor thread reads.
     """
 
-    def __init__(self, log_error: Callable[[str], None], steady_s: Callable[[], float] = time.monotonic):
+    def __init__(self, log_error: Callable[[str], object], steady_s: Callable[[], float] = time.monotonic):
         self._log_error = log_error
         self._steady_s = steady_s
         self._lock = threading.Lock()

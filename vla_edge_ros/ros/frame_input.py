@@ -39,7 +39,7 @@ class FrameInput:
         frame: FrameConfig,
         stamps: StampRules,
         now_ns: Callable[[], int],
-        warn: Callable[[str], None],
+        warn: Callable[[str], object],
         steady_s: Callable[[], float] = time.monotonic,
     ):
         self._slot = slot

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rclpy.duration import Duration
-from rclpy.lifecycle import LifecycleNode
+from rclpy.lifecycle import LifecycleNode, LifecyclePublisher
 from rclpy.node import Node
-from rclpy.publisher import Publisher
 from rclpy.qos import (
     DurabilityPolicy,
     HistoryPolicy,
@@ -112,10 +111,10 @@ def subscribe(
 
 def lifecycle_publisher(
     node: LifecycleNode, message_type: type, topic: str, qos: QoSProfile, on_mismatch: OnMismatch
-) -> Publisher:
+) -> LifecyclePublisher[Any]:
     """A publisher that sends while the node is active. ``on_mismatch`` as in ``subscribe``."""
 
-    def create(**events: Any) -> Publisher:
+    def create(**events: Any) -> LifecyclePublisher[Any]:
         return node.create_lifecycle_publisher(
             message_type, topic, qos, event_callbacks=PublisherEventCallbacks(**events)
         )

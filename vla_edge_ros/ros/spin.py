@@ -14,11 +14,12 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.logging import get_logger
+from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from vla_edge_ros.errors import VlaEdgeError
@@ -96,7 +97,7 @@ def run_nodes(create: Callable[[StopRequest], Sequence[Runnable]], args: Sequenc
             nodes += create(stop)
             executor = SingleThreadedExecutor()
             for node in nodes:
-                executor.add_node(node)
+                executor.add_node(cast(Node, node))
             for node in nodes:
                 node.start()
             stop.started()
@@ -115,7 +116,7 @@ def run_nodes(create: Callable[[StopRequest], Sequence[Runnable]], args: Sequenc
 def _init(args: Sequence[str] | None) -> None:
     """``rclpy.init``; a parameter file or a ROS argument that cannot be read is the user's to mend."""
     try:
-        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+        rclpy.init(args=None if args is None else list(args), signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # the base of rclpy's RCLError and UnknownROSArgsError
         raise VlaEdgeError(str(error)) from error
 

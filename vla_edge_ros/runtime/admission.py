@@ -6,7 +6,7 @@ A refusal can never lock the system: after some refusals in a row a probe is adm
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from vla_edge_ros.config import AdmissionConfig, TimingConfig
@@ -39,5 +39,8 @@ def make_admission(timing: TimingConfig, admission: AdmissionConfig) -> Admissio
     from vla_edge_ros.runtime.ema_admission import EmaAdmission
     from vla_edge_ros.runtime.robust_admission import RobustAdmission
 
-    policies = {"ema": EmaAdmission, "robust": RobustAdmission}
+    policies: dict[str, Callable[[TimingConfig, AdmissionConfig], Admission]] = {
+        "ema": EmaAdmission,
+        "robust": RobustAdmission,
+    }
     return policies[admission.policy](timing, admission)

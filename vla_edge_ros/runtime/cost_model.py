@@ -155,7 +155,8 @@ class CostModel:
         between_ms, steps = self.overhead_ms, self.steps(quantile)
         if quantile > 0.5:
             between_ms += self._profile_ms(slots, steps) * self._spread(quantile)
-        return Forecast(*(self._stage_ms(stage, slots) for stage in STAGES), steps, between_ms)
+        vision_ms, prefill_ms, step_ms = (self._stage_ms(stage, slots) for stage in STAGES)
+        return Forecast(vision_ms, prefill_ms, step_ms, steps, between_ms)
 
     def _profile_ms(self, slots: int, steps: int) -> float:
         counts = {"vision": 1, "prefill": 1, "decode": steps}

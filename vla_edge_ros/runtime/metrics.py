@@ -7,6 +7,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -142,7 +143,7 @@ class RunMetrics:
         with self._lock:
             # Sorted outside the lock: the answering thread may be waiting.
             latencies, sensor_to_action = list(self._latencies), list(self._sensor_to_action)
-            counts = {
+            counts: dict[str, Any] = {
                 "cycles": sum(self._outcomes.values()),
                 "outcomes": dict(self._outcomes),
                 "sources": dict(self._sources),

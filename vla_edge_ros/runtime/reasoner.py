@@ -25,7 +25,7 @@ from vla_edge_ros.kv_cache.descriptor import describe
 from vla_edge_ros.kv_cache.eviction import make_policy
 from vla_edge_ros.model.action_head import ActionHead
 from vla_edge_ros.model.decoder_config import resolve
-from vla_edge_ros.model.prompt import token_ids
+from vla_edge_ros.model.prompt import prompt_tokens
 from vla_edge_ros.runtime.action_sink import ActionSink
 from vla_edge_ros.runtime.admission import make_admission
 from vla_edge_ros.runtime.control_loop import ControlLoop, Prompt
@@ -82,7 +82,6 @@ class Reasoner:
             self._watchdog, self._ladder, sink, self.metrics, frame_time_ns, self._period_ns
         )
         instruction = config.prompt.instruction
-        self._prompt = Prompt(instruction, token_ids(instruction, config))
         self._loop = ControlLoop(
             config,
             slot=self.slot,
@@ -92,7 +91,7 @@ class Reasoner:
             answers=self._answers,
             describe=lambda pixels, embedding: describe(policy.descriptor, pixels, embedding),
             decode_action=head.decode,
-            prompt=self._prompt,
+            prompt=Prompt(instruction, *prompt_tokens(instruction, config)),
             frame_time_ns=frame_time_ns,
         )
 
@@ -103,8 +102,7 @@ class Reasoner:
         self._admission.calibrate(samples)
         if warning := over_budget(self._config, samples):
             LOGGER.warning(warning)
-        prompt = self._prompt
-        self._engine.write_prompt(prompt.token_ids, self.cache.set_prompt(len(prompt.token_ids)))
+        self._loop.pin_first_prompt()
         # What is alive now stays alive: a full collection would stop the reasoning thread to look at it.
         gc.collect()
         gc.freeze()
@@ -144,7 +142,7 @@ class Reasoner:
 
     def set_instruction(self, text: str) -> None:
         """Pin another instruction from the next cycle on; ``InstructionError`` where it is too long."""
-        self._loop.change_prompt(Prompt(text, token_ids(text, self._config)))
+        self._loop.change_prompt(Prompt(text, *prompt_tokens(text, self._config)))
 
     @property
     def instruction(self) -> str:

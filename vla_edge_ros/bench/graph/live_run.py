@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import String
@@ -44,6 +45,7 @@ from vla_edge_ros.engines.load import load_engine
 from vla_edge_ros.errors import VlaEdgeError
 from vla_edge_ros.ros.reasoning_node import ReasoningNode
 from vla_edge_ros.ros.replay_node import ReplayNode
+from vla_edge_ros.runtime.metrics import MetricsSnapshot
 from vla_edge_ros.types import ActionSource, CycleRecord, Outcome
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -164,7 +166,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         calls.forget()  # the warm-up's
         start_s = time.monotonic()
         stalls.start()
-        memory = _follow_timetable(timetable, cameras, instruction, options)
+        memory = _follow_timetable(timetable, cameras, instruction)
         cameras.stop()
         time.sleep(SETTLE_S)
         stalls.stop()
@@ -199,7 +201,9 @@ def _spin(executor: SingleThreadedExecutor, stop: threading.Event) -> None:
         executor.spin_once(timeout_sec=0.1)
 
 
-def _follow_timetable(timetable, cameras, instruction, options) -> list[tuple[float, float]]:
+def _follow_timetable(
+    timetable: Timetable, cameras: Cameras, instruction: Publisher[String]
+) -> list[tuple[float, float]]:
     """Until the run's end; ``(seconds, resident MB)`` a second."""
     memory, start_s, number = [], time.monotonic(), 0
     while timetable.progress() < 1:
@@ -215,7 +219,15 @@ def _follow_timetable(timetable, cameras, instruction, options) -> list[tuple[fl
     return memory
 
 
-def _findings(options, watch, published, frames, metrics, memory, outside) -> dict[str, Any]:
+def _findings(
+    options: argparse.Namespace,
+    watch: Watch,
+    published: int,
+    frames: dict[str, Any],
+    metrics: MetricsSnapshot,
+    memory: list[tuple[float, float]],
+    outside: dict[str, Any],
+) -> dict[str, Any]:
     times_s, resident = np.array(memory).T
     settled = times_s > min(60.0, times_s[-1] / 4)
     slope = np.polyfit(times_s[settled] / 3600, resident[settled], 1)[0]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vla_edge_ros.bench.report import command, machine, print_table, quantiles, write_json
 from vla_edge_ros.config import VlaConfig
@@ -28,7 +29,7 @@ from vla_edge_ros.runtime.deadline_watchdog import DeadlineWatchdog
 from vla_edge_ros.runtime.fallback import FallbackLadder
 from vla_edge_ros.runtime.frame_slot import FrameSlot
 from vla_edge_ros.runtime.metrics import RunMetrics
-from vla_edge_ros.types import ActionSource, CacheView, CycleRecord
+from vla_edge_ros.types import ActionSource, CacheView, CycleRecord, MemoryReport
 
 STEP_MS = 0.001
 PROMPT_TOKENS = 20
@@ -46,14 +47,25 @@ class NoEngine:
     def embed_frame(self, pixels: np.ndarray) -> Vision:
         return self._vision
 
-    def prefill(self, view: CacheView, draft: Sequence[int] = ()) -> float:
+    def prefill(self, view: CacheView, draft: Sequence[int] = (), suffix: Sequence[int] = ()) -> float:
         return STEP_MS
 
-    def decode(self, view: CacheView, count: int, should_stop) -> Decoded:
+    def decode(
+        self, view: CacheView, count: int, should_stop: Callable[[tuple[float, ...]], bool]
+    ) -> Decoded:
         for step in range(count - 1):
             if should_stop((STEP_MS,) * step):
                 return Decoded((), (), True)
         return Decoded((self._first_token,) * count, (STEP_MS,) * (count - 1), False)
+
+    def load(self) -> None: ...
+
+    def write_prompt(self, token_ids: NDArray[np.int64], pages: Sequence[int]) -> None: ...
+
+    def memory(self) -> MemoryReport:
+        return MemoryReport()
+
+    def close(self) -> None: ...
 
 
 class LastRecord:

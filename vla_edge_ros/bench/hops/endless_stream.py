@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 from vla_edge_ros.bench.process_memory import resident_mb
 from vla_edge_ros.bench.report import command, machine, print_table, write_json
 from vla_edge_ros.config import CacheConfig, EngineConfig, ModelSource, VlaConfig
-from vla_edge_ros.engines.load import load_engine
+from vla_edge_ros.engines.numpy_engine import NumpyEngine
 from vla_edge_ros.kv_cache.cache import KvCache
 from vla_edge_ros.kv_cache.descriptor import describe
 from vla_edge_ros.kv_cache.eviction import make_policy
 from vla_edge_ros.model.decoder_config import resolve
+from vla_edge_ros.model.weights import open_weights
 from vla_edge_ros.types import CacheView
 
 BINS = 50  # points of the curve of time a cycle
@@ -62,7 +63,7 @@ def keep_books(config: VlaConfig, frames: int) -> list[dict[str, float]]:
             with cache.begin(sequence, sequence * FRAME_NS) as chunk:
                 chunk.commit(walk[sequence % len(walk)] if size else None)
         spent_us = (time.perf_counter_ns() - start_ns) / 1000
-        check_view(cache.view(cache.incoming_page), config)
+        check_view(cache.view(cache.incoming_block), config)
         assert len(cache.memory) == min(sequence, cache.room)
         rows.append({"frames": sequence, "us_a_frame": spent_us / count, "resident_mb": resident_mb()})
     return rows
@@ -73,13 +74,14 @@ class RealStream:
 
     def __init__(self, config: VlaConfig):
         self.config = config
-        self.engine = load_engine(replace(config, engine=EngineConfig(name="numpy")))
+        config = replace(config, engine=EngineConfig(name="numpy"))
+        self.engine = NumpyEngine(config, open_weights(config.model))
         self.engine.load()
         self.cache = make_cache(config)
         self.engine.write_prompt(np.arange(PROMPT_TOKENS), range(config.prompt.max_pages))
         self.evictions = 0
         self._policy = make_policy(config.cache)
-        self._seen: dict[int, str] = {}  # page -> fingerprint of what was written when its frame was kept
+        self._seen: dict[int, str] = {}  # block -> fingerprint of what was written when its frame was kept
 
     def picture(self, sequence: int) -> NDArray[np.uint8]:
         """A gradient that drifts, with noise of its own."""
@@ -96,18 +98,19 @@ class RealStream:
             vision = self.engine.embed_frame(pixels)
             self.engine.prefill(chunk.view)
             self.engine.decode(chunk.view, tokens, lambda _: False)
-            self._seen[chunk.page] = self.fingerprint(chunk.page)
+            self._seen[chunk.block] = self.fingerprint(chunk.block)
             evicted = chunk.commit(describe(self._policy.descriptor, pixels, vision.embedding))
         self.evictions += evicted is not None
         return chunk.view
 
-    def fingerprint(self, page: int) -> str:
-        return hashlib.sha256(self.engine.decoder.kv[:, page].tobytes()).hexdigest()
+    def fingerprint(self, block: int) -> str:
+        pages = self.cache.pages_of([block])
+        return hashlib.sha256(self.engine.decoder.kv[:, pages].tobytes()).hexdigest()
 
     def check_kept_pages(self) -> None:
         """Every kept page holds, to the bit, what was written when its frame came."""
-        for page in self.cache.memory.pages.tolist():
-            assert self.fingerprint(page) == self._seen[page], page
+        for block in self.cache.memory.blocks.tolist():
+            assert self.fingerprint(block) == self._seen[block], block
 
 
 def run_chunks(config: VlaConfig, chunks: int) -> list[dict[str, float]]:

@@ -66,14 +66,14 @@ def measure_engine(
     """
     rng = np.random.default_rng(seed)
     width, height, _ = engine.sizes.frame
-    shape, tokens = (height, width, 3), engine.sizes.frame_tokens
+    shape, frame_tokens = (height, width, 3), engine.sizes.frame_tokens
     engine.write_prompt(rng.integers(0, engine.sizes.decoder.vocab_size, engine.sizes.page_slots), [0])
     order = (1 + rng.permutation(engine.sizes.pages - 2)).astype(np.int32)
     action_page = engine.sizes.pages - 1
 
     def view_of(count: int) -> CacheView:
         pages = np.concatenate([[0], order[:count]]).astype(np.int32)
-        fills = np.full(count + 1, tokens, np.int32)
+        fills = np.full(count + 1, frame_tokens, np.int32)
         fills[0] = engine.sizes.page_slots
         return CacheView(pages, fills, action_page)
 
@@ -82,7 +82,8 @@ def measure_engine(
         engine.prefill(view_of(count))
     drafts = ("none", "held", "wrong") if engine.sizes.draft_tokens else ("none",)
     times: dict[str, dict[str, list[float]]] = {draft: {name: [] for name in TIMES} for draft in drafts}
-    view, tokens = view_of(frames), ()
+    view = view_of(frames)
+    tokens: tuple[int, ...] = ()
     for repeat in range(WARM_UP_CHUNKS + repeats):
         pixels = rng.integers(0, 256, shape, np.uint8)
         for name in drafts:

@@ -68,7 +68,7 @@ def soak(engine: CudaEngine, minutes: float, seed: int, least_chunks: int = 0) -
         tokens, _ = chunk(frame, [])
         first.append((tokens, bits_of(engine, view)))
     end_s = time.monotonic() + minutes * 60
-    chunks, passes, times_ms = 0, Counter(), []
+    chunks, passes, times_ms = 0, Counter[str](), []
     while chunks < least_chunks or time.monotonic() < end_s:
         frame = int(rng.integers(FRAMES))
         expected, bits = first[frame]

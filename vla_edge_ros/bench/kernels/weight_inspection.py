@@ -54,18 +54,18 @@ def read_weights(engine: CudaEngine, target: Target) -> tuple[range, Float]:
     buffer = engine.buffers.array(target.buffer, np.uint8, (engine.buffers.parts[target.buffer],))
     data = buffer[target.offset : target.offset + packed].get()
     rows, k = np.ix_(packed_rows(target, np.array(kept)), np.arange(shape[1]))
-    return kept, _values(target, data, rows, k)
+    return kept, _values(target, target.matrix, data, rows, k)
 
 
-def _values(target: Target, data: NDArray[np.uint8], rows: Index, k: Index) -> Float:
-    weights, columns = target.weights, target.matrix[1]
+def _values(target: Target, matrix: tuple[int, int], data: NDArray[np.uint8], rows: Index, k: Index) -> Float:
+    weights, columns = target.weights, matrix[1]
     tile = rows // TILE_ROWS * weights.k_tiles(columns) + k // weights.tile_k
     byte, bit = element_offsets(weights, rows, k)
     at = tile * TILE_BYTES + byte
     if weights.bits == 16:
         return bfloat16_to_float32(data.view(np.uint16)[at // 2])
     scale_lane = rows % 8 * 2 + rows % TILE_ROWS // 8
-    scales = data[weights.tiles_bytes(*target.matrix) :]
+    scales = data[weights.tiles_bytes(*matrix) :]
     if weights.bits == 8:
         values = data[at].view(np.int8)
         scale = scales[: len(scales) // 4 * 4].view(np.float32)[rows // TILE_ROWS * TILE_ROWS + scale_lane]

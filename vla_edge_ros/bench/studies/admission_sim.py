@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from vla_edge_ros.bench.report import command, print_table, write_json
 from vla_edge_ros.bench.studies.cost_traces import Trace, recorded_trace, synthetic_traces
@@ -95,16 +95,12 @@ def replay(trace: Trace, timing: TimingConfig, admission: Admission, rechecks: b
 def _run(chunk: ChunkTimes, start_ms: float, admission: Admission) -> ChunkTimes:
     """Run stage by stage; the part of ``chunk`` that ran before the policy cut it."""
     so_far = ChunkTimes(chunk.slots_in_use)
-    stages: list[Callable[[ChunkTimes], ChunkTimes]] = [
-        lambda times: replace(times, vision_ms=chunk.vision_ms),
-        lambda times: replace(times, prefill_ms=chunk.prefill_ms),
-    ]
-    for count in range(1, len(chunk.decode_ms) + 1):
-        stages.append(lambda times, count=count: replace(times, decode_ms=chunk.decode_ms[:count]))
-    for run_stage in stages:
+    stages: list[dict[str, Any]] = [{"vision_ms": chunk.vision_ms}, {"prefill_ms": chunk.prefill_ms}]
+    stages += [{"decode_ms": chunk.decode_ms[:count]} for count in range(1, len(chunk.decode_ms) + 1)]
+    for stage in stages:
         if admission.must_abort(start_ms + so_far.total_ms, so_far):
             return so_far
-        so_far = run_stage(so_far)
+        so_far = replace(so_far, **stage)
     return replace(so_far, completed=True)
 
 

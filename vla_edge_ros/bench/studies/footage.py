@@ -87,7 +87,8 @@ def with_glitches(footage: Footage) -> tuple[Footage, NDArray[np.int64]]:
     pixels = footage.pixels.copy()
     shape = pixels.shape[1:]
     noise = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
-    for place, picture in zip(places, (noise, 0, 255), strict=True):
+    glitches: list[NDArray[np.uint8] | int] = [noise, 0, 255]
+    for place, picture in zip(places, glitches, strict=True):
         pixels[place] = picture
     return replace(footage, pixels=pixels), places
 

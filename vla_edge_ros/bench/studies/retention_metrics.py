@@ -55,7 +55,7 @@ def _gradient_histogram(picture: NDArray[np.uint8]) -> NDArray[np.float32]:
     )
     size = _CELLS[0] * _CELLS[1] * _ORIENTATIONS
     histogram = np.bincount((cell * _ORIENTATIONS + bins).ravel(), magnitude.ravel(), minlength=size)
-    return (histogram / max(np.linalg.norm(histogram), 1e-9)).astype(np.float32)
+    return (histogram / max(float(np.linalg.norm(histogram)), 1e-9)).astype(np.float32)
 
 
 def distances(features: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -24,16 +24,18 @@ _PROTECT_LATEST = 8
 _PIECE_FRAMES = 60
 _JUDGED_BY = ("colour_mean", "colour_p95", "shape_mean", "shape_p95")
 
-Rule = Callable[[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+Index = NDArray[np.int64]
+Real = NDArray[np.float64]
+Rule = Callable[[Index, Real, Real], Real]
 """Kept ``[n]``, similarity ``[frames, frames]``, times ``[frames]`` to the cost of frames ``1 .. n - 2``."""
 
 
-def time_thinning(kept, similarity, times):
+def time_thinning(kept: Index, similarity: Real, times: Real) -> Real:
     return times[kept[2:]] - times[kept[:-2]]
 
 
 def bridge(still: float, power: float) -> Rule:
-    def cost(kept, similarity, times):
+    def cost(kept: Index, similarity: Real, times: Real) -> Real:
         apart = np.maximum(1.0 - similarity[kept[:-2], kept[2:]], 0.0) ** power
         return (still + apart) * time_thinning(kept, similarity, times)
 
@@ -43,8 +45,8 @@ def bridge(still: float, power: float) -> Rule:
 def detour(still: float, power: float) -> Rule:
     """What the two gaps beside a frame already cost is taken off: only the loss counts."""
 
-    def cost(kept, similarity, times):
-        def gap(a, b):
+    def cost(kept: Index, similarity: Real, times: Real) -> Real:
+        def gap(a: Index, b: Index) -> Real:
             return np.maximum(1.0 - similarity[a, b], 0.0) ** power * (times[b] - times[a])
 
         before, frame, after = kept[:-2], kept[1:-1], kept[2:]
@@ -61,7 +63,7 @@ def detour(still: float, power: float) -> Rule:
 def revisit(still: float, power: float) -> Rule:
     """A frame is also dispensable where any other kept frame, however old, shows the same."""
 
-    def cost(kept, similarity, times):
+    def cost(kept: Index, similarity: Real, times: Real) -> Real:
         inner = np.arange(1, len(kept) - 1)
         elsewhere = similarity[np.ix_(kept[inner], kept)].copy()
         for neighbour in (-1, 0, 1):
@@ -75,7 +77,7 @@ def revisit(still: float, power: float) -> Rule:
 def adaptive(share: float, power: float) -> Rule:
     """The cost of a still scene follows what is typical in the memory at the moment."""
 
-    def cost(kept, similarity, times):
+    def cost(kept: Index, similarity: Real, times: Real) -> Real:
         apart = np.maximum(1.0 - similarity[kept[:-2], kept[2:]], 0.0) ** power
         return (0.001 + share * apart.mean() + apart) * time_thinning(kept, similarity, times)
 
@@ -112,9 +114,10 @@ TRIALS: dict[str, tuple[str, Rule]] = {
 }
 
 
-def keep(rule: Rule, similarity, times, frames_kept: int) -> dict[int, NDArray[np.int64]]:
+def keep(rule: Rule, similarity: Real, times: Real, frames_kept: int) -> dict[int, Index]:
     wanted = set(checkpoints(len(times), frames_kept))
-    kept, kept_at = np.zeros(0, np.int64), {}
+    kept: Index = np.zeros(0, np.int64)
+    kept_at: dict[int, Index] = {}
     for position in range(len(times)):
         kept = np.append(kept, position)
         if len(kept) > frames_kept:

@@ -22,7 +22,7 @@ from vla_edge_ros.engines.cuda.load.kernels import load_kernels, loading_sources
 from vla_edge_ros.engines.cuda.load.memory import MB, DeviceMemory, PeakSampler, pinned_array
 from vla_edge_ros.engines.cuda.load.packed_weights import PIECE_BYTES, WeightLoader, weight_needs
 from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs
-from vla_edge_ros.engines.cuda.plan.chunk_state import LiveRows, state_dtype, write_state
+from vla_edge_ros.engines.cuda.plan.chunk_state import NO_ROWS, LiveRows, state_dtype, write_state
 from vla_edge_ros.engines.cuda.plan.sizes import plan
 from vla_edge_ros.engines.cuda.run.decode_steps import DecodeSteps
 from vla_edge_ros.engines.cuda.run.drafts import DraftedTokens
@@ -115,9 +115,10 @@ class CudaEngine:
         sizes, memory, stream = self.sizes, self.buffers, self.stream
         out = (self._tokens_out.ctypes.data, self._status.ctypes.data)
         self.passes = {name: Pass(name, sizes, self.kernels, memory, *out) for name in sizes.passes}
-        for name, rows in {"decode": "action", "prefill": "frame", "verify": "action"}.items():
+        frame_row, action_row = (LiveRows(1), NO_ROWS), (NO_ROWS, LiveRows(1))
+        for name, rows in {"decode": action_row, "prefill": frame_row, "verify": action_row}.items():
             if name in sizes.passes:
-                write_state(self._states[name], [0], [1], sizes.page_slots, **{rows: LiveRows(1)})
+                write_state(self._states[name], [0], [1], sizes.page_slots, *rows)
         if sizes.draft_tokens:
             one_each = (LiveRows(1), LiveRows(1))
             write_state(self._states["drafted"], [0, 1], [1, 1], sizes.page_slots, *one_each)
@@ -205,7 +206,8 @@ class CudaEngine:
         if int(view.fills[-1]) != tokens:
             raise EngineError(f"expected a frame page of {tokens} vision tokens, got {int(view.fills[-1])}")
         guesses, frame, slots = self._usable(draft), LiveRows(tokens), self.sizes.page_slots
-        self._first_step, prefill_ms = None, 0.0
+        self._first_step: int | None = None
+        prefill_ms = 0.0
         if guesses:
             rows = LiveRows(len(guesses))
             pages, fills = [*view.pages, view.action_page], [*view.fills, rows.count]
@@ -262,6 +264,7 @@ class CudaEngine:
         if self._first_step is None:  # guesses were settled before
             self._prepare_steps(view, at)
             self._embed_last_token()
+        assert self._first_step is not None
         step_ms = self.steps.run(at - self._first_step, count - self._first_step)
         self._require_finite(f"decode step {at}", at)
         self._action.settle([int(self._tokens_out[at])], ())
@@ -315,7 +318,8 @@ class CudaEngine:
         self._loaded, self._view = False, None
         self._taken.close()
         del self._embed, self._prefill, self.steps, self.passes, self.kernels
-        self._drafted_graph = self._verify_graph = None
+        if self.sizes.draft_tokens:
+            del self._drafted_graph, self._verify_graph
 
     def _require_finite(self, what: str, token: int = 0) -> None:
         if self._status[token]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from vla_edge_ros.errors import EngineError
 
 
-class LiveRows(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LiveRows:
     """``count`` tokens of a pass that go to the slots from ``first`` on."""
 
     count: int
@@ -31,8 +32,8 @@ def state_dtype(pages: int) -> np.dtype:
 
 def write_state(
     state: NDArray,
-    pages: Sequence[int] | NDArray[np.int32],
-    fills: Sequence[int] | NDArray[np.int32],
+    pages: Sequence[int] | NDArray[np.integer],
+    fills: Sequence[int] | NDArray[np.integer],
     page_slots: int,
     frame: LiveRows = NO_ROWS,
     action: LiveRows = NO_ROWS,
@@ -62,7 +63,7 @@ def write_state(
         )
     count = len(pages)
     state["pages"], state["step"] = count, step
-    state["frame"], state["action"] = tuple(frame), tuple(action)
+    state["frame"], state["action"] = (frame.count, frame.first), (action.count, action.first)
     state["page"][0, :count] = pages
     state["fill"][0, :count] = fills
     state["base"][0, :count] = np.cumsum(fills) - fills
