@@ -90,6 +90,16 @@ class Sizes:
         return self.layout.frame_tokens
 
     @property
+    def frame_passes(self) -> int:
+        """Passes of ``prefill.tokens`` rows that the patches of a frame take."""
+        return ceil(self.frame_tokens / self.prefill.tokens)
+
+    @property
+    def has_queries(self) -> bool:
+        """Learned queries, and not drafts, are the rows behind a frame."""
+        return self.layout.decoding is Decoding.PARALLEL
+
+    @property
     def draft_tokens(self) -> int:
         """Rows for drafts or queries that a pass has behind the frame; 0 where there are none."""
         return self.passes["verify"].tokens if "verify" in self.passes else 0
