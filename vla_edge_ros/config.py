@@ -8,52 +8,13 @@ whose text starts with the dotted name. Units are in the names.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
+from vla_edge_ros.action_config import ACTION_NAMES as ACTION_NAMES
+from vla_edge_ros.action_config import ActionConfig
+from vla_edge_ros.config_fields import check_fields, param
 from vla_edge_ros.errors import ConfigError
 from vla_edge_ros.sequence import Decoding, SequenceLayout
-
-
-def param(
-    default: Any,
-    description: str,
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    choices: tuple[str, ...] = (),
-) -> Any:
-    """A dataclass field with what ROS descriptors, validation and the docs table need."""
-    metadata = {"description": description, "low": low, "high": high, "choices": choices}
-    if isinstance(default, tuple):
-        return field(default_factory=lambda: default, metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
-def check_fields(section: str, config: Any) -> None:
-    """Check every leaf of ``config`` against its metadata; the type comes from the default."""
-    for item in fields(config):
-        name, value = f"{section}.{item.name}", getattr(config, item.name)
-        if is_dataclass(value):
-            continue
-        default = item.default_factory() if callable(item.default_factory) else item.default
-        whole_number = type(default) is float and type(value) is int
-        if type(value) is not type(default) and not whole_number:
-            raise ConfigError(f"{name} must be a {type(default).__name__}, got {value!r}")
-        for number in value if isinstance(value, tuple) else (value,):
-            if not isinstance(number, float | int) or isinstance(number, bool):
-                continue
-            low, high = item.metadata["low"], item.metadata["high"]
-            if not math.isfinite(number):
-                raise ConfigError(f"{name} must be finite, got {value}")
-            if low is not None and number < low:
-                raise ConfigError(f"{name} must be at least {low}, got {value}")
-            if high is not None and number > high:
-                raise ConfigError(f"{name} must be at most {high}, got {value}")
-        choices = item.metadata["choices"]
-        if choices and value not in choices:
-            raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +110,9 @@ class CacheConfig:
     max_frames: int = param(
         -1, "frames remembered beside the newest; 0: none, for one-picture models; -1: as many as fit", low=-1
     )
+    keep_on_deactivate: bool = param(
+        False, "whether kept frames and the last action's draft outlast a deactivation; false: a blank memory"
+    )
 
     def __post_init__(self) -> None:
         check_fields("cache", self)
@@ -242,55 +206,9 @@ class AdmissionConfig:
             )
 
 
-ACTION_NAMES = ("terminate", "dx", "dy", "dz", "droll", "dpitch", "dyaw", "gripper")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionConfig:
-    """The action vector, RT-2 style: one token of 256 bins a dimension."""
-
-    names: tuple[str, ...] = param(ACTION_NAMES, "dimensions in token order, the joint_names of the message")
-    low: tuple[float, ...] = param((-1.0,) * 8, "value of the lowest bin centre, a dimension")
-    high: tuple[float, ...] = param((1.0,) * 8, "value of the highest bin centre, a dimension")
-    held: tuple[str, ...] = param(("gripper",), "dimensions that keep their last value in zero motion")
-    bins: int = param(256, "action tokens, the last ids of the vocabulary (OpenVLA)", low=2)
-    head: str = param(
-        "action", "logits over the action tokens only, or over all", choices=("action", "full_vocabulary")
-    )
-    decoding: str = param(
-        "autoregressive",
-        "tokens one after the other, or all in the frame's pass from query tokens (a model trained for it)",
-        choices=("autoregressive", "parallel"),
-    )
-    frame_id: str = param("tool0", "frame_id of the action message")
-    validity_ms: float = param(100.0, "time_from_start of the action: how long it may be followed", low=1.0)
-
-    def __post_init__(self) -> None:
-        check_fields("action", self)
-        for name in ("low", "high"):
-            values = getattr(self, name)
-            if len(values) != len(self.names):
-                raise ConfigError(
-                    f"action.{name} must have {len(self.names)} values, one a name, got {len(values)}"
-                )
-        if not self.names or len(set(self.names)) != len(self.names):
-            raise ConfigError(f"action.names must be non-empty and unique, got {self.names}")
-        for name, low, high in zip(self.names, self.low, self.high, strict=True):
-            if not low < high:
-                raise ConfigError(f"action.low must be below action.high for {name}, got {low} >= {high}")
-        for name in self.held:
-            if name not in self.names:
-                raise ConfigError(f"action.held names {name!r}, which is not in action.names {self.names}")
-
-    @property
-    def tokens(self) -> int:
-        """Action tokens a chunk."""
-        return len(self.names)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FallbackConfig:
-    """What is published in a cycle without a fresh action. A repeated delta keeps an arm moving: bounded."""
+    """What is published in a cycle without a fresh action. A repeated rate keeps an arm moving: bounded."""
 
     mode: str = param("repeat", "first rung of the ladder", choices=("repeat", "zero", "none"))
     max_repeats: int = param(3, "repeats of one action before zero motion", low=0)
@@ -326,6 +244,12 @@ class RecordingConfig:
 
     def __post_init__(self) -> None:
         check_fields("recording", self)
+
+
+# Parameters of earlier versions, and what to write instead.
+REPLACED_PARAMETERS = {
+    "action.held": "list a kind for each dimension in action.kinds: position for those it named, else rate"
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,14 @@ came. A broken invariant is an ``assert``, never used for input.
 """
 
 
+def printable(text: str) -> str:
+    """``text`` as messages and logs can carry it.
+
+    An error may quote a file name that is not UTF-8: Python holds it as lone surrogates, which ROS refuses.
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 class VlaEdgeError(Exception):
     """Base of every error that a user can fix."""
 

@@ -35,7 +35,7 @@ class ActionSource(Enum):
 
     FRESH = "fresh"  # computed from this cycle's frame
     REPEAT = "repeat"  # the last fresh action again, carrying its old stamp
-    ZERO = "zero"  # zero motion, held dimensions keep their last value
+    ZERO = "zero"  # zero motion: rates are zero, positions keep their last value
     NONE = "none"  # nothing is published (before the first action)
 
 

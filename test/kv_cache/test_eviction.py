@@ -113,6 +113,17 @@ def test_a33_still_scene_is_thinned_evenly_in_time_not_eroded_from_the_front():
     assert kept[0] == 0
 
 
+@pytest.mark.parametrize("name", ["bridge", "bridge_distance"])
+@pytest.mark.parametrize("seed", [0, 1, 231, 601, 717, 2812])
+def test_a_still_picture_of_few_grey_levels_is_thinned_evenly(name, seed):
+    """From 231 on the similarity of such a picture to itself rounds above 1, and its root would be NaN."""
+    rng = np.random.default_rng(seed)
+    cells = rng.choice(rng.integers(0, 256, 3), (8, 16)).astype(np.uint8)
+    picture = cells.repeat(8, axis=0).repeat(8, axis=1)[..., None].repeat(3, axis=2)
+    rows = np.tile(thumbnail(picture), (60, 1))
+    assert run(name, rows, room=20).tolist() == run("time_thinning", rows, room=20).tolist()
+
+
 def test_a33_noise_cannot_decide_a_tie():
     """Rounding in another BLAS, or on a GPU, is noise of this size; the answer must not depend on it."""
     rng = np.random.default_rng(4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vla_edge_ros.kv_cache.frame_memory import FrameEntry, FrameMemory
@@ -97,6 +97,23 @@ def test_a33_every_dot_product_is_over_integers_whose_sums_a_float64_holds(size)
         memory.append(number, number, 0, row)
         if len(memory) > 8:
             memory.remove(3)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    size=st.integers(1, 512),
+    levels=st.lists(st.floats(-255, 255).filter(bool), min_size=1, max_size=3),
+    seed=st.integers(0, 2**31),
+)
+@example(size=512, levels=[1.0], seed=0)
+@example(size=128, levels=[-3.0, 5.0], seed=0)
+def test_similarities_stay_within_minus_one_and_one(size, levels, seed):
+    """Pictures of few levels: all their components round the same way, and their length with them."""
+    row = np.random.default_rng(seed).choice(levels, size)
+    memory = filled(np.array([row, row, row, -row, row]))
+    for similarities in (memory.link, memory.skip):
+        assert (np.abs(similarities) <= 1.0).all()
+    np.testing.assert_allclose(memory.link, [1, 1, -1, -1], atol=8 * GRID)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -19,7 +19,7 @@ def head(**sections):
 
 
 def one_dimension(low, high, bins=256):
-    return head(names=("x",), low=(low,), high=(high,), held=(), bins=bins)
+    return head(names=("x",), low=(low,), high=(high,), kinds=("position",), bins=bins)
 
 
 def test_last_id_is_the_lowest_bin_and_the_first_action_id_the_highest():

@@ -51,6 +51,8 @@ def test_int8_keys_and_values_are_read_with_their_scales():
 
 def test_fewer_slots_and_fewer_tokens_lower_the_floor():
     small = VlaConfig(cache=CacheConfig(capacity_slots=512))
-    short = VlaConfig(action=ActionConfig(names=("dx", "dy"), low=(-1.0,) * 2, high=(1.0,) * 2, held=()))
+    short = VlaConfig(
+        action=ActionConfig(names=("dx", "dy"), low=(-1.0,) * 2, high=(1.0,) * 2, kinds=("rate",) * 2)
+    )
     assert bytes_a_chunk(TINY, small) < bytes_a_chunk(TINY, VlaConfig())
     assert bytes_a_chunk(TINY, short) == bytes_a_chunk(TINY, VlaConfig()) / 4

@@ -14,7 +14,7 @@ from vla_edge_ros.config import ActionConfig, TimingConfig, VlaConfig
 from vla_edge_ros.errors import ConfigError
 from vla_edge_ros.recording.cycle_recorder import CYCLES_FILE, RUN_FILE, CycleRecorder, new_run_folder
 from vla_edge_ros.recording.cycle_table import read_table
-from vla_edge_ros.types import CycleRecord, MemoryReport, Outcome
+from vla_edge_ros.types import Action, CycleRecord, MemoryReport, Outcome
 
 
 def test_records_are_on_disk_after_close(tmp_path):
@@ -44,12 +44,13 @@ def test_run_file_holds_configuration_and_memory(tmp_path):
 
 
 def test_columns_follow_the_action_dimensions(tmp_path):
-    action = ActionConfig(names=("left", "right"), low=(-1.0, -1.0), high=(1.0, 1.0), held=())
+    action = ActionConfig(names=("left", "right"), low=(-1.0, -1.0), high=(1.0, 1.0), kinds=("rate", "rate"))
     recorder = CycleRecorder(tmp_path, VlaConfig(action=action))
     recorder.close()
     header = (recorder.folder / CYCLES_FILE).read_text(encoding="utf-8").splitlines()[0].split(",")
     assert [name for name in header if name.startswith(("decode", "token", "action_"))] == [
-        "decode_1_ms", "token_left", "token_right", "action_stamp_ns", "action_left", "action_right",
+        "decode_1_ms", "decode_2_ms", "token_left", "token_right",
+        "action_stamp_ns", "action_left", "action_right",
     ]  # fmt: skip
 
 
@@ -71,7 +72,7 @@ def test_rows_survive_a_process_that_is_killed(tmp_path):
         "import os, sys\n"
         "from vla_edge_ros.recording.cycle_recorder import CycleRecorder\n"
         "from vla_edge_ros.recording.cycle_table import read_table\n"
-        "from vla_edge_ros.types import CycleRecord, Outcome\n"
+        "from vla_edge_ros.types import Action, CycleRecord, Outcome\n"
         "recorder = CycleRecorder(sys.argv[1])\n"
         "for cycle in range(300):\n"
         "    recorder.record(CycleRecord(cycle, Outcome.ACTED))\n"
@@ -88,6 +89,19 @@ def test_rows_survive_a_process_that_is_killed(tmp_path):
     (table,) = tmp_path.glob(f"run_*/{CYCLES_FILE}")
     assert len(read_table(table)) == 300
     assert json.loads((table.parent / RUN_FILE).read_text(encoding="utf-8"))["config"]
+
+
+def test_a_record_that_has_no_row_costs_no_other_one(tmp_path, caplog):
+    """Should the impossible come: an action without values."""
+    recorder = CycleRecorder(tmp_path)
+    broken = CycleRecord(2, Outcome.ACTED, action=Action(None, 5))
+    for record in (CycleRecord(1, Outcome.ACTED), broken, broken, CycleRecord(3, Outcome.ACTED)):
+        recorder.record(record)
+    recorder.close()
+    assert [record.cycle for record in read_table(recorder.folder / CYCLES_FILE)] == [1, 3]
+    assert (recorder.dropped, recorder.error) == (2, "")
+    assert caplog.text.count("no row for") == 1
+    assert json.loads((recorder.folder / RUN_FILE).read_text(encoding="utf-8"))["dropped_records"] == 2
 
 
 def test_full_disk_does_not_stop_the_loop(tmp_path, caplog, wait_until):

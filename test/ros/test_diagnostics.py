@@ -131,6 +131,15 @@ def test_age_of_what_is_acted_on_and_holes_in_the_memory_are_told():
     assert cache["longest_memory_gap_ms"] == "300.000"
 
 
+def test_cycles_and_samples_that_count_for_nothing_are_told():
+    metrics = RunMetrics(33.0, rejected_samples=lambda: 7)
+    metrics.add(fresh(1), 10.0)
+    metrics.count_overtaken()
+    made = statuses(metrics=metrics)
+    assert {pair.key: pair.value for pair in made["Admission"].values}["rejected_samples"] == "7"
+    assert {pair.key: pair.value for pair in made["Deadline"].values}["overtaken_cycles"] == "1"
+
+
 def test_keys_are_the_same_in_good_and_in_bad_times_and_values_are_single_numbers():
     good = statuses()
     camera = replace(CAMERA, silent_s=9.0, refused={reason: 1 for reason in REFUSALS})

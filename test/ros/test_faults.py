@@ -39,6 +39,15 @@ def test_a_passing_fault_is_shown_for_a_while_and_a_lasting_one_until_cleared():
     assert bench.log.current() == ""
 
 
+def test_any_text_is_reported_as_one_that_a_log_takes():
+    bench = Bench()
+    bench.log.report("Traceback\nno such file: /models/caf\udce9")
+    assert bench.log.current() == r"no such file: /models/caf\udce9"
+    bench.lines[0].encode()  # raises for a lone surrogate, as rclpy's logger does
+    bench.log.report(" \n", lasting=True)
+    assert bench.log.count == 2
+
+
 def test_a_passing_fault_does_not_end_a_lasting_one():
     bench = Bench()
     bench.log.report("cannot configure", lasting=True)

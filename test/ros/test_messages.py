@@ -5,13 +5,17 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 pytest.importorskip("rclpy", reason="messages need rclpy's type support")
 
-from diagnostic_msgs.msg import DiagnosticStatus  # noqa: E402
+from builtin_interfaces.msg import Time  # noqa: E402
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus  # noqa: E402
+from rclpy.serialization import deserialize_message, serialize_message  # noqa: E402
 
 from vla_edge_ros.config import ACTION_NAMES, ActionConfig  # noqa: E402
-from vla_edge_ros.ros.messages import to_status, to_trajectory  # noqa: E402
+from vla_edge_ros.ros.messages import to_status, to_time, to_trajectory  # noqa: E402
 from vla_edge_ros.types import (  # noqa: E402
     Action,
     ActionSource,
@@ -123,6 +127,43 @@ def test_status_keys_are_the_same_in_every_outcome():
 )
 def test_status_level_follows_from_outcome_and_source(outcome, source, level):
     assert to_status(record(outcome, source=source, action=ACTION), "n", 0).status[0].level == level
+
+
+@given(
+    record=st.builds(
+        CycleRecord,
+        cycle=...,
+        outcome=...,
+        source=...,
+        action=st.none() | st.builds(Action, st.lists(st.floats(), max_size=9).map(np.array), st.integers()),
+        repeat_streak=...,
+        frame_sequence=...,
+        frame_stamp_ns=...,
+        frame_age_ms=...,
+        decision=...,
+        times=...,
+        tokens=...,
+        evicted_sequence=...,
+        slots_in_use=...,
+        skipped_cycles=...,
+        latency_ms=...,
+        error=st.text(st.characters()),  # lone surrogates too
+    ),
+    now_ns=st.integers(),
+)
+@example(record=CycleRecord(1, Outcome.ENGINE_ERROR, error="no such file: /models/caf\udce9"), now_ns=0)
+@settings(max_examples=200, deadline=None)
+def test_any_record_has_a_status_that_can_be_sent(record, now_ns):
+    sent = deserialize_message(serialize_message(to_status(record, "vla_reasoner", now_ns)), DiagnosticArray)
+    values = {pair.key: pair.value for pair in sent.status[0].values}
+    assert values["cycle"] == str(record.cycle) and values["outcome"] == record.outcome.value
+    assert values["decode_steps"] == str(len(record.times.decode_ms) if record.times else 0)
+    assert list(values) == list(values_of(CycleRecord(0, Outcome.ACTED)))
+
+
+def test_a_stamp_that_no_message_can_carry_is_the_nearest_one():
+    assert to_time(-1) == Time(sec=0, nanosec=0)
+    assert to_time(2**31 * 10**9 + 5) == Time(sec=2**31 - 1, nanosec=999_999_999)
 
 
 def test_status_tells_the_engines_error():

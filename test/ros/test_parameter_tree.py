@@ -32,9 +32,10 @@ def test_defaults_make_the_default_tree():
 
 
 def test_a_value_reaches_its_field():
-    config = build(VlaConfig, {"timing.period_ms": 50, "action.held": ["gripper", "dx"], "model.path": "x"})
+    kinds = ["position"] * 8
+    config = build(VlaConfig, {"timing.period_ms": 50, "action.kinds": kinds, "model.path": "x"})
     assert config.timing.period_ms == 50.0 and type(config.timing.period_ms) is float
-    assert config.action.held == ("gripper", "dx")
+    assert config.action.kinds == tuple(kinds)
     assert config.model.path == "x"
 
 
@@ -48,8 +49,8 @@ def test_a_value_reaches_its_field():
         ("model.path", "'1e3'", "1e3"),
         ("model.path", "'true'", "true"),
         ("action.low", "[-1, -2, 0]", (-1.0, -2.0, 0.0)),
-        ("action.held", "[gripper]", ("gripper",)),
-        ("action.held", "['']", ()),
+        ("action.kinds", "[rate]", ("rate",)),
+        ("action.kinds", "['']", ()),
     ],
 )
 def test_what_yaml_makes_of_a_value_is_taken(name, text, expected):

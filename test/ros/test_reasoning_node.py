@@ -360,6 +360,23 @@ class TestParametersAtRunTime:
             lambda: (s := newest(diagnostics, "Action")) and "did you mean timing.deadline_ms?" in s.message
         )
 
+    def test_a_parameter_of_an_earlier_version_is_refused_with_what_to_write_instead(self, graph):
+        diagnostics = graph.listen(DiagnosticArray, "/diagnostics")
+        graph.reasoner(action__held=["gripper", "dx"])
+        assert state(graph) == "unconfigured"
+        graph.wait_until(
+            lambda: (s := newest(diagnostics, "Action")) and "action.held is no parameter" in s.message
+        )
+        assert "action.kinds" in newest(diagnostics, "Action").message
+
+    def test_a_rate_that_zero_cannot_stop_keeps_the_node_unconfigured(self, graph):
+        diagnostics = graph.listen(DiagnosticArray, "/diagnostics")
+        graph.reasoner(action__low=[0.5] + [-1.0] * 7, action__high=[1.5] + [1.0] * 7)
+        assert state(graph) == "unconfigured"
+        graph.wait_until(
+            lambda: (s := newest(diagnostics, "Action")) and "terminate must be a position" in s.message
+        )
+
 
 class TestQos:
     def test_reliability_of_the_image_subscription_can_be_overridden(self, graph):

@@ -117,6 +117,13 @@ def test_bad_measurement_is_counted_and_changes_nothing(policy, bad, stage, at):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
+def test_bad_measurement_of_the_warm_up_is_counted_too(policy):
+    admission = make(policy)
+    admission.calibrate([chunk(24.0), ChunkTimes(SLOTS, math.nan, 1.0, (1.0,), completed=True), chunk(24.0)])
+    assert admission.rejected_samples == 1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
 def test_one_100_ms_chunk_does_not_stop_the_stream(policy):
     """Fault A12: admits again within a second."""
     admission = make(policy)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+import pytest
 
 from vla_edge_ros.config import ActionConfig, FallbackConfig
 from vla_edge_ros.runtime.cycle_answers import CycleAnswers
@@ -66,6 +67,45 @@ def test_reopened_run_does_not_repeat_the_action_of_the_run_before(rig):
     rig.answers.finish()
     rig.answers.open()
     assert rig.cycle(camera=False).source is ActionSource.NONE
+
+
+def test_a_cycle_that_was_overtaken_between_claim_and_lock_is_answered_by_nothing(rig):
+    """The watchdog claims cycle 2 and is preempted; meanwhile cycle 3 is answered with a fresh action."""
+    rig.cycle()
+    assert rig.claims.take(2)
+    rig.number += 1
+    fresh = rig.cycle()
+    assert fresh.source is ActionSource.FRESH
+    assert rig.answers.expire(2, rig.clock.now_ns - 33_000_000) is None
+    assert [record.cycle for record in rig.sink.records] == [1, 3], "cycle 3's step would be made twice"
+    seen = rig.metrics.snapshot()
+    assert (seen.overtaken_cycles, seen.unanswered_cycles, seen.cycles) == (1, 1, 2)
+    assert rig.cycle(camera=False).repeat_streak == 1, "the repeat that was left out does not count"
+
+
+def test_a_cycle_stays_overtaken_where_the_later_publish_failed_half_way(rig, monkeypatch):
+    rig.cycle()
+    assert rig.claims.take(2)
+    rig.number += 1
+
+    def sent_then_broken(record):
+        rig.sink.records.append(record)
+        raise RuntimeError("the status could not be sent")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rig.sink, "publish", sent_then_broken)
+        with pytest.raises(RuntimeError):
+            rig.cycle()
+    assert rig.answers.expire(2, rig.clock.now_ns) is None
+    assert [record.cycle for record in rig.sink.records] == [1, 3]
+
+
+def test_a_new_run_counts_its_cycles_from_the_start(rig):
+    for _ in range(5):
+        rig.cycle()
+    rig.answers.finish()
+    rig.answers.open()
+    assert rig.answers.expire(1, rig.clock.now_ns).cycle == 1
 
 
 def test_two_threads_racing_for_cycles_answer_each_exactly_once(rig):

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vla_edge_ros.config import ActionConfig, FallbackConfig
@@ -92,11 +91,20 @@ def test_never_more_repeats_in_a_row_than_allowed(repeats, history):
         assert streak <= repeats
 
 
-@pytest.mark.parametrize("held", [(), ("gripper", "terminate")])
-def test_held_dimensions_come_from_the_config(held):
-    rungs = FallbackLadder(FallbackConfig(mode="zero"), ActionConfig(held=held))
-    rungs.acted(Action(VALUES, 0))
-    expected = [
-        value if name in held else 0 for name, value in zip(ActionConfig().names, VALUES, strict=True)
-    ]
-    np.testing.assert_array_equal(rungs.answer(0)[1].values, expected)
+rates = st.tuples(st.just("rate"), st.floats(-10, 0), st.floats(0.1, 10))
+positions = st.tuples(st.just("position"), st.floats(-10, 10), st.floats(11, 20))
+
+
+@given(dimensions=st.lists(rates | positions, min_size=1, max_size=8), place=st.floats(0, 1))
+@example(dimensions=[("position", 0.5, 1.5)], place=0.25)  # zero is outside of this joint's range
+def test_zero_motion_is_zero_for_rates_and_the_last_value_for_positions(dimensions, place):
+    kinds, low, high = zip(*dimensions, strict=True)
+    names = tuple(f"joint {i}" for i in range(len(kinds)))
+    config = ActionConfig(names=names, low=low, high=high, kinds=kinds)
+    values = np.clip(np.array(low) * (1 - place) + np.array(high) * place, low, high)
+    expected = [value if kind == "position" else 0.0 for kind, value in zip(kinds, values, strict=True)]
+    rungs = FallbackLadder(FallbackConfig(mode="zero"), config)
+    rungs.acted(Action(values, 0))
+    for action in (rungs.answer(0)[1], rungs.zero_motion()):  # while a run goes on, and at its end
+        np.testing.assert_array_equal(action.values, expected)
+        assert (action.values >= low).all() and (action.values <= high).all(), "no command out of range"

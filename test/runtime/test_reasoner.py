@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vla_edge_ros.config import PromptConfig, TimingConfig
+from vla_edge_ros.config import CacheConfig, PromptConfig, TimingConfig
 from vla_edge_ros.engines.base import Decoded, Vision
 from vla_edge_ros.errors import EngineError, InstructionError
 from vla_edge_ros.runtime.reasoner import Reasoner
@@ -31,6 +31,7 @@ class SleepingEngine:
         self.holding = threading.Event()
         self.broken: Exception | None = None
         self.prompts = []
+        self.chunks = []  # pages seen and draft offered, a chunk
         self.closed = 0
 
     def load(self):
@@ -44,6 +45,7 @@ class SleepingEngine:
         return Vision(np.ones(64, np.float32), 0.01)
 
     def prefill(self, view, draft=(), suffix=()):
+        self.chunks.append((len(view.pages), tuple(draft)))
         if self.hold.is_set():
             self.holding.set()
             self.release.wait(10)
@@ -81,9 +83,13 @@ class Recorder:
 
 
 @pytest.fixture
-def run(tiny_config):
-    """A warm reasoner at a 20 ms period on a sleeping engine, with a camera that is called by hand."""
-    config = replace(tiny_config, timing=TimingConfig(period_ms=20.0, deadline_ms=20.0, max_frame_age_ms=1e4))
+def run(tiny_config, request):
+    """A warm reasoner at a 20 ms period on a sleeping engine, with a camera that is called by hand.
+
+    Parametrised indirectly: sections of the configuration to replace.
+    """
+    timing = TimingConfig(period_ms=20.0, deadline_ms=20.0, max_frame_age_ms=1e4)
+    config = replace(tiny_config, **({"timing": timing} | getattr(request, "param", {})))
     engine, sink, crashes = SleepingEngine(), Recorder(), []
     reasoner = Reasoner(config, engine, sink, time.monotonic_ns, crashes.append)
     reasoner.engine, reasoner.sink, reasoner.crashes = engine, sink, crashes
@@ -96,6 +102,14 @@ def run(tiny_config):
 
 def acted(record):
     return record.outcome is Outcome.ACTED
+
+
+def act(run):
+    """Send frames until one more was acted on: on a busy machine a chunk may come too late."""
+    before = sum(map(acted, run.sink.records))
+    while sum(map(acted, run.sink.records)) == before:
+        run.camera()
+        run.sink.wait_for(lambda record: True, len(run.sink.records) + 2)
 
 
 def test_acts_on_frames_and_ends_in_zero_motion(run):
@@ -149,6 +163,36 @@ def test_every_period_of_a_stall_is_answered_once_and_the_late_result_never(run)
     assert fresh == [1, 3]  # the frame of the stalled chunk, 2, was never acted on
 
 
+def test_a_watchdog_that_is_preempted_behind_its_claim_repeats_nothing_after_a_later_action(run, monkeypatch):
+    """Its cycle is claimed, the next one acted on, and only then does its turn come."""
+    claimed, turn, overtaken = threading.Event(), threading.Event(), []
+    expire = run._answers.expire
+
+    def preempted(cycle, scheduled_ns):
+        if claimed.is_set() or not run.engine.hold.is_set():
+            return expire(cycle, scheduled_ns)
+        claimed.set()
+        assert turn.wait(20)
+        overtaken.append(cycle)
+        return expire(cycle, scheduled_ns)
+
+    monkeypatch.setattr(run._answers, "expire", preempted)
+    run.start()
+    act(run)
+    run.engine.hold.set()
+    run.camera()
+    assert claimed.wait(20)
+    run.engine.hold.clear()
+    run.engine.release.set()
+    act(run)
+    turn.set()
+    run.sink.wait_for(lambda record: bool(overtaken) and record.cycle > overtaken[0] + 2)
+    run.stop()
+    cycles = [record.cycle for record in run.sink.records[:-1]]
+    assert cycles == sorted(cycles) and overtaken[0] not in cycles
+    assert run.metrics.snapshot().overtaken_cycles == 1 and run.crashes == []
+
+
 def test_an_exception_in_the_engine_becomes_a_fallback_and_a_traceback_and_the_loop_lives(run):
     run.start()
     run.camera()
@@ -161,6 +205,33 @@ def test_an_exception_in_the_engine_becomes_a_fallback_and_a_traceback_and_the_l
     run.sink.wait_for(acted, 2)
     run.stop()
     assert "a bug in the engine" in run.crashes[0] and "Traceback" in run.crashes[0]
+
+
+def test_times_that_no_estimate_can_be_made_of_are_told_with_the_metrics(run):
+    """Fault A18: an engine whose clock is broken must be seen, not only survived."""
+    run.start()
+    act(run)
+    assert run.metrics.snapshot().rejected_samples == 0
+    run.engine.prefill_s = float("nan")
+    used = max(record.frame_sequence for record in run.sink.records)
+    run.camera()
+    run.sink.wait_for(lambda record: record.frame_sequence > used)
+    run.stop()
+    assert run.metrics.snapshot().rejected_samples >= 1
+
+
+def test_a_crash_whose_report_crashes_ends_no_thread(run, monkeypatch, caplog):
+    def refuse(report):
+        raise TypeError("a text that the log does not take")
+
+    monkeypatch.setattr(run, "_on_crash", refuse)
+    run.start()
+    run.engine.broken = ZeroDivisionError("a bug in the engine")
+    run.camera()
+    run.sink.wait_for(lambda record: record.outcome is Outcome.ENGINE_ERROR)
+    run.engine.broken = None
+    act(run)
+    assert "a bug in the engine" in caplog.text and "a text that the log does not take" in caplog.text
 
 
 def test_an_exception_that_is_kept_alive_does_not_keep_the_slots_frames(run):
@@ -236,6 +307,46 @@ def test_started_again_it_answers_from_a_fresh_grid(run):
         run.stop()
         assert run.sink.records[-1].outcome is Outcome.STOPPED
     assert run.metrics.snapshot().cycles < len(run.sink.records)
+
+
+UNHURRIED = TimingConfig(period_ms=200.0, deadline_ms=200.0, max_frame_age_ms=1e4)
+KEEPING = CacheConfig(capacity_slots=512, eviction="fifo", protect_latest=2, keep_on_deactivate=True)
+
+
+@pytest.mark.parametrize(
+    ("run", "keeps"),
+    [({"timing": UNHURRIED}, False), ({"timing": UNHURRIED, "cache": KEEPING}, True)],
+    indirect=["run"],
+)
+def test_what_was_seen_before_a_deactivation_steers_nothing_unless_it_is_kept(run, keeps):
+    run.start()
+    for _ in range(3):
+        act(run)
+    run.stop()
+    chunks = len(run.engine.chunks)
+    pages_before = run.engine.chunks[-1][0]
+    run.start()
+    act(run)
+    run.stop()
+    pages, draft = run.engine.chunks[chunks]
+    prompt_pages = 1
+    expected = (pages_before + 1, tuple(range(300, 308))) if keeps else (prompt_pages + 1, ())
+    assert (pages, draft) == expected
+    decisions = [record.decision for record in run.sink.records if record.decision]
+    assert Reason.FIRST_CHUNK not in [decision.reason for decision in decisions], "costs stay known"
+    assert len(run.engine.prompts) == 1, "the prompt stays pinned"
+
+
+def test_a_used_frame_is_not_acted_on_again_after_a_deactivation(run):
+    run.start()
+    act(run)
+    run.stop()
+    before = len(run.sink.records)
+    run.start()
+    run.sink.wait_for(lambda record: True, before + 4)
+    run.stop()
+    outcomes = {record.outcome for record in run.sink.records[before:-1]}
+    assert Outcome.ACTED not in outcomes and Outcome.NO_NEW_FRAME in outcomes
 
 
 def test_stop_without_start_and_close_twice_do_nothing(run):

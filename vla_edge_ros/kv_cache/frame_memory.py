@@ -6,7 +6,8 @@ append takes at most three dot products (its norm and two similarities), a remov
 
 Similarities are the same number on every machine. A descriptor is rounded to integers before its dot
 products, whose sums then fit a float64 exactly, in whatever order a BLAS adds them up; what is below a
-millionth is rounded away, so that sensor noise cannot decide a tie.
+millionth is rounded away, so that sensor noise cannot decide a tie. They are within [-1, 1], whatever the
+rounding did to a descriptor's length: a policy may take the root of 1 - similarity.
 """
 
 from __future__ import annotations
@@ -180,12 +181,13 @@ class FrameMemory:
         return np.rint(whole * (_UNIT / math.sqrt(self._dot(whole, whole))))
 
     def _similarity(self, first: int, second: int, blank: float) -> float:
-        """Cosine of two kept frames on a grid of 2**-20; ``blank`` where one of them shows nothing."""
+        """Cosine of two kept frames on a grid of 2**-20, in [-1, 1]; ``blank`` where one shows nothing."""
         a, b = self._rows[first], self._rows[second]
         if self._blank[a] or self._blank[b]:
             return 1.0 if self._blank[a] and self._blank[b] else blank
         cosine = self._dot(self._descriptors[a], self._descriptors[b]) / _UNIT**2
-        return round(cosine / _SIMILARITY_STEP) * _SIMILARITY_STEP
+        # Rounded to integers a descriptor of few grey levels may be longer than 1 by more than a step.
+        return min(max(round(cosine / _SIMILARITY_STEP) * _SIMILARITY_STEP, -1.0), 1.0)
 
     @staticmethod
     def _dot(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:

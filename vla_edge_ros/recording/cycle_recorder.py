@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import logging
 import resource
 import time
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ from vla_edge_ros.errors import ConfigError
 from vla_edge_ros.recording.background_writer import BackgroundWriter
 from vla_edge_ros.recording.cycle_table import columns, to_row
 from vla_edge_ros.types import CycleRecord, MemoryReport
+
+LOGGER = logging.getLogger(__name__)
 
 CYCLES_FILE = "cycles.csv"
 RUN_FILE = "run.json"
@@ -58,6 +61,7 @@ class CycleRecorder:
         self._dimensions = config.action.tokens
         self._device = MemoryReport()
         self._run_file_due_s = 0.0
+        self._unwritable = 0
         self._file = (self.folder / CYCLES_FILE).open(
             "w", encoding="utf-8", errors="backslashreplace", newline=""
         )
@@ -71,7 +75,7 @@ class CycleRecorder:
 
     @property
     def dropped(self) -> int:
-        return self._writer.dropped
+        return self._writer.dropped + self._unwritable
 
     @property
     def error(self) -> str:
@@ -94,10 +98,21 @@ class CycleRecorder:
         self._write_run_file()
 
     def _write(self, records: Sequence[CycleRecord]) -> None:
-        self._csv.writerows(to_row(record, self._dimensions) for record in records)
+        for record in records:
+            self._write_row(record)
         self._file.flush()  # a crash of the process then loses at most the batch that is being written
         if time.monotonic() >= self._run_file_due_s:
             self._write_run_file()
+
+    def _write_row(self, record: CycleRecord) -> None:
+        try:
+            row = to_row(record, self._dimensions)
+        except Exception:  # one broken record must not cost the rows behind it
+            self._unwritable += 1
+            if self._unwritable == 1:
+                LOGGER.exception("no row for %s; further ones are only counted", record)
+            return
+        self._csv.writerow(row)
 
     def _write_run_file(self) -> None:
         """Replace ``run.json`` as a whole, so that a reader never finds half of one."""

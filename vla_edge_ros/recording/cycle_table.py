@@ -3,20 +3,26 @@
 
 CSV since PlotJuggler, pandas and any spreadsheet read it as it is, and since a run that ends in a crash
 keeps every row but the last (Parquet and NPZ write their index at the end, and lose all). Times are rounded
-to 0.1 us. An empty cell means that the cycle had no such value.
+to 0.1 us. An empty cell means that the cycle had no such value. Values that have no column, as the tokens of
+an action with more dimensions, are listed in the last cell, so that a strange row does not end a recording.
 """
 
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import SupportsFloat, SupportsInt
 
 import numpy as np
 
 from vla_edge_ros.errors import SourceError
 from vla_edge_ros.types import Action, ActionSource, ChunkTimes, CycleRecord, Decision, Outcome, Reason
+
+# One cell above 131,072 characters, and Python's reader refuses the file.
+LONGEST_ERROR = 8_000  # characters
+MOST_BEYOND = 1_000  # values of each list that have no column
+LONGEST_MS = 1e12  # 30 years; a larger number is no time, and would take 300 characters
 
 _CYCLE = (
     "cycle", "outcome", "source", "latency_ms", "repeat_streak", "skipped_cycles",
@@ -25,49 +31,75 @@ _CYCLE = (
 _DECISION = ("admitted", "reason", "elapsed_ms", "predicted_ms", "budget_ms")
 _MEMORY = ("slots_in_use", "evicted_sequence")
 _CHUNK = ("chunk_slots", "chunk_completed", "chunk_drafted", "vision_ms", "prefill_ms")
+_BEYOND = "beyond"
 
 
 def columns(action_names: Sequence[str]) -> list[str]:
-    """Column names of a table of actions with these dimensions."""
-    decode = [f"decode_{step}_ms" for step in range(1, len(action_names))]
+    """Column names of a table of actions with these dimensions.
+
+    As many decode steps as dimensions: the prefill gives the first token, but a pass over guesses may settle
+    nothing.
+    """
+    return [*_columns(action_names, len(action_names)), _BEYOND]
+
+
+def _columns(action_names: Sequence[str], steps: int) -> list[str]:
+    decode = [_decode_column(step) for step in range(steps)]
     tokens = [f"token_{name}" for name in action_names]
     values = [f"action_{name}" for name in action_names]
     return [*_CYCLE, *_DECISION, *_MEMORY, *_CHUNK, *decode, *tokens, "action_stamp_ns", *values, "error"]
 
 
+def _decode_column(step: int) -> str:
+    return f"decode_{step + 1}_ms"
+
+
 def to_row(record: CycleRecord, dimensions: int) -> list[str]:
-    """Cells in the order of ``columns`` for actions of so many dimensions."""
+    """Cells in the order of ``columns`` for actions of so many dimensions.
+
+    Any record has a row that ``read_table`` reads. An error is cut at ``LONGEST_ERROR`` characters, a list
+    ``MOST_BEYOND`` values behind its columns.
+    """
     row = [
-        str(record.cycle), record.outcome.value, record.source.value, _ms(record.latency_ms),
-        str(record.repeat_streak), str(record.skipped_cycles),
-        str(record.frame_sequence), str(record.frame_stamp_ns), _ms(record.frame_age_ms),
+        _whole(record.cycle), record.outcome.value, record.source.value, _ms(record.latency_ms),
+        _whole(record.repeat_streak), _whole(record.skipped_cycles),
+        _whole(record.frame_sequence), _whole(record.frame_stamp_ns), _ms(record.frame_age_ms),
     ]  # fmt: skip
-    decision = record.decision
+    decision, times, action = record.decision, record.times, record.action
     if decision is None:
         row += [""] * len(_DECISION)
     else:
         row += [str(int(decision.admitted)), decision.reason.value]
         row += [_ms(decision.elapsed_ms), _ms(decision.predicted_ms), _ms(decision.budget_ms)]
-    row += [str(record.slots_in_use), "" if record.evicted_sequence is None else str(record.evicted_sequence)]
-    times = record.times
+    row += [_whole(record.slots_in_use)]
+    row += ["" if record.evicted_sequence is None else _whole(record.evicted_sequence)]
     if times is None:
-        row += [""] * (len(_CHUNK) + dimensions - 1)
+        row += [""] * len(_CHUNK)
     else:
-        row += [str(times.slots_in_use), str(int(times.completed)), str(int(times.drafted))]
+        row += [_whole(times.slots_in_use), str(int(times.completed)), str(int(times.drafted))]
         row += [_ms(times.vision_ms), _ms(times.prefill_ms)]
-        row += _padded([_ms(ms) for ms in times.decode_ms], dimensions - 1)
-    row += _padded([str(token) for token in record.tokens], dimensions)
-    action = record.action
-    row += [""] if action is None else [str(action.stamp_ns)]
-    row += _padded([] if action is None else [f"{value:.9g}" for value in action.values.tolist()], dimensions)
+    decode = [_ms(ms) for ms in times.decode_ms] if times is not None else []
+    tokens = [_whole(token) for token in record.tokens]
+    values = [f"{value:.9g}" for value in np.ravel(action.values).tolist()] if action is not None else []
+    row += _padded(decode, dimensions) + _padded(tokens, dimensions)
+    row += [_whole(action.stamp_ns) if action is not None else ""]
+    row += _padded(values, dimensions)
     # One line, and no NUL, at which csv before Python 3.11 stops reading.
-    return [*row, " ".join(record.error.replace("\0", " ").split())]
+    row += [" ".join(record.error[:LONGEST_ERROR].replace("\0", " ").split())]
+    return [*row, _beyond((decode, tokens, values), dimensions)]
+
+
+def _beyond(lists: Sequence[Sequence[str]], count: int) -> str:
+    """What ``_padded`` has cut off: values with spaces between them, the lists with semicolons."""
+    cut = [" ".join(cells[count : count + MOST_BEYOND]) for cells in lists]
+    return ";".join(cut) if any(cut) else ""
 
 
 def read_table(path: str | Path) -> list[CycleRecord]:
     """The records of a table. A last row that was cut short is left out: the run ended in the middle of it.
 
-    Raises ``SourceError`` where the file is missing or is not such a table.
+    Tables of earlier versions, with a decode step less and no ``beyond``, are read too. Raises
+    ``SourceError`` where the file is missing or is not such a table.
     """
     try:
         data = Path(path).read_bytes()
@@ -76,30 +108,40 @@ def read_table(path: str | Path) -> list[CycleRecord]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SourceError(f"{path}: expected a cycle table, cannot read it: {error}") from error
     names = [name.removeprefix("token_") for name in header if name.startswith("token_")]
-    if not names or header != columns(names):
+    if not names or header not in (columns(names), _columns(names, len(names) - 1)):
         raise SourceError(f"{path}: expected the header of a cycle table, got {','.join(header)[:80]!r}")
+    # By number from here on: a dimension may be called as a column is, "stamp_ns".
+    numbers = [str(dimension) for dimension in range(len(names))]
+    keys = columns(numbers)
+    keys = keys if len(header) == len(keys) else _columns(numbers, len(names) - 1)
     records = []
     for number, cells in enumerate(lines, start=2):
         try:
-            records.append(_to_record(dict(zip(header, cells, strict=True)), names))
+            records.append(_to_record(dict(zip(keys, cells, strict=True)), numbers))
         except ValueError as error:
             raise SourceError(f"{path}, line {number}: expected a cycle's row, got {error}") from error
     return records
 
 
-def _to_record(cell: dict[str, str], names: Sequence[str]) -> CycleRecord:
+def _to_record(cell: dict[str, str], numbers: Sequence[str]) -> CycleRecord:
+    beyond = [text.split() for text in (cell.get(_BEYOND) or ";;").split(";")]
+    if len(beyond) != 3:
+        raise ValueError(f"{len(beyond)} lists of values without a column, not 3")
+    steps, tokens, values = beyond
     return CycleRecord(
         cycle=int(cell["cycle"]),
         outcome=Outcome(cell["outcome"]),
         source=ActionSource(cell["source"]),
-        action=_to_action(cell, names),
+        action=_to_action(cell, numbers, values),
         repeat_streak=int(cell["repeat_streak"]),
         frame_sequence=int(cell["frame_sequence"]),
         frame_stamp_ns=int(cell["frame_stamp_ns"]),
         frame_age_ms=float(cell["frame_age_ms"]),
         decision=_to_decision(cell),
-        times=_to_times(cell, len(names) - 1),
-        tokens=tuple(int(cell[f"token_{name}"]) for name in names if cell[f"token_{name}"]),
+        times=_to_times(cell, [_decode_column(step) for step in range(len(numbers))], steps),
+        tokens=tuple(
+            int(token) for token in _filled(cell, [f"token_{number}" for number in numbers], tokens)
+        ),
         evicted_sequence=int(cell["evicted_sequence"]) if cell["evicted_sequence"] else None,
         slots_in_use=int(cell["slots_in_use"]),
         skipped_cycles=int(cell["skipped_cycles"]),
@@ -108,11 +150,11 @@ def _to_record(cell: dict[str, str], names: Sequence[str]) -> CycleRecord:
     )
 
 
-def _to_action(cell: dict[str, str], names: Sequence[str]) -> Action | None:
+def _to_action(cell: dict[str, str], numbers: Sequence[str], beyond: Sequence[str]) -> Action | None:
     if not cell["action_stamp_ns"]:
         return None
-    values = np.array([float(cell[f"action_{name}"]) for name in names])
-    return Action(values, int(cell["action_stamp_ns"]))
+    values = [float(value) for value in _filled(cell, [f"action_{number}" for number in numbers], beyond)]
+    return Action(np.array(values, np.float64), int(cell["action_stamp_ns"]))
 
 
 def _to_decision(cell: dict[str, str]) -> Decision | None:
@@ -122,24 +164,33 @@ def _to_decision(cell: dict[str, str]) -> Decision | None:
     return Decision(cell["admitted"] == "1", Reason(cell["reason"]), *times)
 
 
-def _to_times(cell: dict[str, str], steps: int) -> ChunkTimes | None:
+def _to_times(cell: dict[str, str], steps: Sequence[str], beyond: Sequence[str]) -> ChunkTimes | None:
     if not cell["chunk_slots"]:
         return None
-    ran = [cell[f"decode_{step}_ms"] for step in range(1, steps + 1)]
     return ChunkTimes(
         slots_in_use=int(cell["chunk_slots"]),
         vision_ms=float(cell["vision_ms"]),
         prefill_ms=float(cell["prefill_ms"]),
-        decode_ms=tuple(float(ms) for ms in ran if ms),
+        decode_ms=tuple(float(ms) for ms in _filled(cell, steps, beyond)),
         completed=cell["chunk_completed"] == "1",
         drafted=cell["chunk_drafted"] == "1",
     )
 
 
-def _ms(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else repr(value)
+def _filled(cell: dict[str, str], names: Sequence[str], beyond: Sequence[str]) -> list[str]:
+    """The cells of a list that hold something, and those that had no column."""
+    return [*(cell[name] for name in names if cell.get(name)), *beyond]
 
 
-def _padded(cells: list[str], count: int) -> list[str]:
-    assert len(cells) <= count, f"{len(cells)} cells for {count} columns"
-    return cells + [""] * (count - len(cells))
+def _ms(value: SupportsFloat) -> str:
+    number = float(value)  # not a NumPy scalar, whose repr names its type
+    return f"{number:.4f}" if abs(number) < LONGEST_MS else repr(number)
+
+
+def _whole(value: SupportsInt) -> str:
+    return str(int(value))
+
+
+def _padded(cells: Sequence[str], count: int) -> list[str]:
+    """The first ``count`` of them, with empty ones behind where there are fewer."""
+    return [*cells[:count], *[""] * (count - len(cells))]

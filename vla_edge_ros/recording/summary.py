@@ -59,7 +59,11 @@ def summarise(records: Sequence[CycleRecord], run: dict[str, Any]) -> Summary:
     deadline_ms = run.get("config", {}).get("timing", {}).get("deadline_ms", TimingConfig().deadline_ms)
     published = [record.latency_ms for record in cycles if record.source is not ActionSource.NONE]
     fresh = [record.latency_ms for record in cycles if record.source is ActionSource.FRESH]
-    refused = [record.decision.reason.value for record in cycles if record.decision and _was_refused(record)]
+    refused = [
+        record.decision.reason.value
+        for record in cycles
+        if record.outcome is Outcome.REFUSED and record.decision is not None
+    ]
     return Summary(
         cycles=len(cycles),
         outcomes=dict(Counter(record.outcome.value for record in cycles)),
@@ -77,10 +81,6 @@ def summarise(records: Sequence[CycleRecord], run: dict[str, Any]) -> Summary:
         device_peak_bytes=run.get("device_peak_bytes", 0),
         dropped_records=run.get("dropped_records", 0),
     )
-
-
-def _was_refused(record: CycleRecord) -> bool:
-    return record.outcome is Outcome.REFUSED and record.decision is not None
 
 
 def to_text(summary: Summary) -> str:

@@ -116,6 +116,7 @@ def _deadline_values(metrics: MetricsSnapshot, deadline_ms: float) -> dict[str, 
         "dropped_results": metrics.dropped_results,
         "skipped_cycles": metrics.skipped_cycles,
         "unanswered_cycles": metrics.unanswered_cycles,
+        "overtaken_cycles": metrics.overtaken_cycles,
     }
 
 
@@ -141,6 +142,7 @@ def _admission_values(metrics: MetricsSnapshot) -> dict[str, Number]:
         "predicted_ms": decision.predicted_ms if decision else nan,
         "budget_ms": decision.budget_ms if decision else nan,
         "measured_ms": times.total_ms if times else nan,
+        "rejected_samples": metrics.rejected_samples,
     }
 
 

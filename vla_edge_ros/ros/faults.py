@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from vla_edge_ros.errors import printable
+
 SHOWN_S = 10.0  # how long a past fault stays an ERROR in the diagnostics
 LOG_EVERY_S = 5.0  # a fault in every cycle must not flood the log
 
@@ -31,10 +33,11 @@ class FaultLog:
 
         ``lasting``: shown until ``clear``, for what stays wrong until somebody acts.
         """
+        text = printable(text).strip() or "an error without a text"
         now_s = self._steady_s()
         with self._lock:
             self.count += 1
-            last_line = text.strip().splitlines()[-1]
+            last_line = text.splitlines()[-1]
             if lasting:
                 self._lasting = last_line
             else:
@@ -43,7 +46,7 @@ class FaultLog:
             if is_logged:
                 self._logged_s = now_s
         if is_logged:
-            self._log_error(f"fault {self.count}: {text.strip()}")
+            self._log_error(f"fault {self.count}: {text}")
 
     def clear(self) -> None:
         with self._lock:

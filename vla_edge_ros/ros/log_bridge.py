@@ -7,6 +7,8 @@ import logging
 
 from rclpy.impl.rcutils_logger import RcutilsLogger
 
+from vla_edge_ros.errors import printable
+
 
 class LogBridge(logging.Handler):
     """Forwards one Python logger to a node's; ``close`` ends that."""
@@ -19,13 +21,19 @@ class LogBridge(logging.Handler):
         source.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._say(record.levelno, printable(self.format(record)))
+        except Exception:  # who logs must not be ended by it
+            self.handleError(record)
+
+    def _say(self, level: int, text: str) -> None:
         # One line each: rclpy ties a call site to its severity.
-        if record.levelno >= logging.ERROR:
-            self._target.error(record.getMessage())
-        elif record.levelno >= logging.WARNING:
-            self._target.warning(record.getMessage())
+        if level >= logging.ERROR:
+            self._target.error(text)
+        elif level >= logging.WARNING:
+            self._target.warning(text)
         else:
-            self._target.info(record.getMessage())
+            self._target.info(text)
 
     def close(self) -> None:
         self._source.removeHandler(self)

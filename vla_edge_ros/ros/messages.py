@@ -15,9 +15,11 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from vla_edge_ros.config import ActionConfig
+from vla_edge_ros.errors import printable
 from vla_edge_ros.types import NS_PER_MS, Action, ActionSource, CycleRecord, Outcome
 
 NS_PER_S = 1_000_000_000
+LAST_NS = 2**31 * NS_PER_S - 1  # a message's seconds have 32 bits
 
 Number = int | float | str
 
@@ -35,8 +37,8 @@ _MEANING = {
 
 
 def to_time(stamp_ns: int) -> Time:
-    """``stamp_ns`` at least 0."""
-    seconds, nanoseconds = divmod(stamp_ns, NS_PER_S)
+    """What no message can say, before 1970 or after 2038, becomes the nearest that one can."""
+    seconds, nanoseconds = divmod(min(max(stamp_ns, 0), LAST_NS), NS_PER_S)
     return Time(sec=seconds, nanosec=nanoseconds)
 
 
@@ -109,11 +111,11 @@ def to_diagnostic(
     return DiagnosticStatus(
         name=name,
         level=level,
-        message=message,
+        message=printable(message),
         hardware_id=hardware_id,
         values=[KeyValue(key=key, value=_text(value)) for key, value in values.items()],
     )
 
 
 def _text(value: Number) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return f"{value:.3f}" if isinstance(value, float) else printable(str(value))

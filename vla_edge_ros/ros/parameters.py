@@ -16,7 +16,7 @@ from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from vla_edge_ros.config import check_fields, param
+from vla_edge_ros.config import REPLACED_PARAMETERS, check_fields, param
 from vla_edge_ros.errors import ConfigError, VlaEdgeError
 from vla_edge_ros.ros.parameter_tree import Leaf, build, coerce, leaves
 
@@ -77,6 +77,8 @@ def _refuse_misspelt(node: Node, config_class: type) -> None:
     for section in dict.fromkeys(name.split(".")[0] for name in known if "." in name):
         for tail in node.get_parameters_by_prefix(section):
             name = f"{section}.{tail}"
+            if advice := REPLACED_PARAMETERS.get(name):
+                raise ConfigError(f"{name} is no parameter any more: {advice}")
             if name not in known:
                 close = difflib.get_close_matches(name, known, 1)
                 hint = f"; did you mean {close[0]}?" if close else ""

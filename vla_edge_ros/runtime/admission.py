@@ -14,7 +14,13 @@ from vla_edge_ros.types import ChunkTimes, Decision
 
 
 class Admission(Protocol):
-    """Decides, watches a running chunk, and learns. All times are ms since the cycle's grid point."""
+    """Decides, watches a running chunk, and learns. All times are ms since the cycle's grid point.
+
+    ``rejected_samples``: measurements since construction that were not finite, negative or empty; they change
+    nothing. Written by the learning thread, read by any.
+    """
+
+    rejected_samples: int
 
     def calibrate(self, samples: Sequence[ChunkTimes]) -> None:
         """Take the warm-up's whole chunks, measured at several cache fills. Not learned as live samples."""

@@ -82,12 +82,24 @@ class ControlLoop:
         self._next_prompt: Prompt | None = None
         # A scene changes little in one period, so the last action's tokens are the draft of the next one's.
         self._last_tokens: tuple[int, ...] = ()
-        self._drafts = DraftChoice() if config.engine.draft == "last_action" else None
+        self._drafts = self._new_draft_choice()
 
     @property
     def instruction(self) -> str:
         """The one that is in use, or waits to be."""
         return (self._next_prompt or self._prompt).instruction
+
+    def forget(self) -> None:
+        """Between two runs: forget the kept frames, the last action's draft and whether drafts paid.
+
+        The prompt stays, and that a frame was used: it is not acted on again.
+        """
+        self._cache.flush()
+        self._last_tokens = ()
+        self._drafts = self._new_draft_choice()
+
+    def _new_draft_choice(self) -> DraftChoice | None:
+        return DraftChoice() if self._config.engine.draft == "last_action" else None
 
     def change_prompt(self, prompt: Prompt) -> None:
         """Use another prompt from the next cycle's frame on; a newer one replaces one that waits."""

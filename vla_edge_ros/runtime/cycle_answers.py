@@ -2,7 +2,9 @@
 """Exactly one answer a cycle: from the reasoning thread in time, or from the watchdog thread.
 
 The claim by cycle number in the native watchdog decides who answers. The lock orders what follows a claim
-(ladder, publish, metrics) when one thread is preempted in it while the other claims the next cycle.
+(ladder, publish, metrics) when one thread is preempted in it while the other claims the next cycle. A thread
+that is preempted between its claim and the lock comes second: its cycle is then answered by nothing, since a
+controller would take what comes later for what is newer, and a repeated step would be made twice.
 """
 
 from __future__ import annotations
@@ -47,11 +49,13 @@ class CycleAnswers:
         self._steady_ns = steady_ns
         self._lock = threading.Lock()
         self._open = False
+        self._newest: int | None = None  # the latest cycle of this run that was answered
 
     def open(self) -> None:
         """Begin a run. An action of an earlier run is never repeated."""
         with self._lock:
             self._ladder.forget()
+            self._newest = None
             self._open = True
 
     def act(self, record: CycleRecord, action: Action, scheduled_ns: int) -> CycleRecord | None:
@@ -71,9 +75,15 @@ class CycleAnswers:
             return self._publish(record, *self._ladder.answer(self._frame_time_ns()), scheduled_ns)
 
     def expire(self, cycle: int, scheduled_ns: int) -> CycleRecord | None:
-        """The watchdog thread's answer to a cycle it has claimed; None where the run has ended."""
+        """The watchdog thread's answer to a cycle it has claimed.
+
+        None where the run has ended, or where a later cycle was answered between the claim and this call.
+        """
         with self._lock:
             if not self._open:
+                return None
+            if self._newest is not None and cycle < self._newest:
+                self._metrics.count_overtaken()
                 return None
             return self._publish_late(cycle, scheduled_ns)
 
@@ -106,6 +116,8 @@ class CycleAnswers:
     def _publish(
         self, record: CycleRecord, source: ActionSource, action: Action | None, scheduled_ns: int
     ) -> CycleRecord:
+        # Before the publish: where it fails half-way the action may be out.
+        self._newest = record.cycle
         record = replace(
             record,
             source=source,

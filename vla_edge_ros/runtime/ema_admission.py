@@ -31,6 +31,7 @@ class EmaAdmission:
 
     def calibrate(self, samples: Sequence[ChunkTimes]) -> None:
         """Take only the number of decode steps: warm-up times are not learned (see ``Admission``)."""
+        self.rejected_samples += sum(not is_usable(times) for times in samples)
         steps = [len(times.decode_ms) for times in samples if times.completed and is_usable(times)]
         if steps:
             self._steps = int(median(steps))

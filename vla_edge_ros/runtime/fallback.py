@@ -2,8 +2,9 @@
 """The fallback ladder: what is published in a cycle that has no fresh action.
 
 Nothing before the first action; then the last action again, a bounded number of times and while its frame
-is young; then zero motion with the held dimensions (the gripper) kept. Repeating a delta keeps an arm
-moving, which is why the repeat is bounded (fault A21).
+is young; then zero motion: what stops each dimension, zero for a rate and the last value for a position (the
+gripper, or a joint's angle, which at 0 would be a command to go there). Repeating a rate keeps an arm moving,
+which is why the repeat is bounded (fault A21).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class FallbackLadder:
 
     def __init__(self, fallback: FallbackConfig, action: ActionConfig):
         self._fallback = fallback
-        self._held = np.array([name in action.held for name in action.names])
+        self._is_position = np.array(action.is_position)
         self._last: Action | None = None
         self.repeat_streak = 0
 
@@ -51,7 +52,7 @@ class FallbackLadder:
         return ActionSource.ZERO, self.zero_motion()
 
     def zero_motion(self) -> Action | None:
-        """Zero in every dimension but the held ones; None before the first action: nothing to stop."""
+        """Zero for rates, the last value for positions; None before the first action: nothing to stop."""
         if self._last is None:
             return None
-        return Action(np.where(self._held, self._last.values, 0.0), self._last.stamp_ns)
+        return Action(np.where(self._is_position, self._last.values, 0.0), self._last.stamp_ns)

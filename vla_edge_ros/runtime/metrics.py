@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +50,9 @@ class MetricsSnapshot:
     latest_message_ms: float  # how long after the deadline the latest of these was out; 0 without one
     dropped_results: int  # finished chunks that the watchdog had answered for
     skipped_cycles: int  # grid points the reasoning thread slept through; the watchdog answered for them
-    unanswered_cycles: int  # no message: the whole process slept through them
+    unanswered_cycles: int  # no message: the whole process slept through them, or they were overtaken
+    rejected_samples: int  # chunk times since configuration that admission could not learn from
+    overtaken_cycles: int  # claimed by the watchdog, then left out: a later cycle had been answered meanwhile
     longest_repeat: int
     window_cycles: int
     window_deadline_misses: int
@@ -64,11 +66,17 @@ class MetricsSnapshot:
 
 
 class RunMetrics:
-    """Thread-safe; ``add`` costs a few microseconds, ``snapshot`` sorts the window."""
+    """Thread-safe; ``add`` costs a few microseconds, ``snapshot`` sorts the window.
 
-    def __init__(self, deadline_ms: float, window: int = 600):
+    ``rejected_samples`` is asked at each snapshot: admission counts those, and the run goes on meanwhile.
+    """
+
+    def __init__(
+        self, deadline_ms: float, window: int = 600, rejected_samples: Callable[[], int] = lambda: 0
+    ):
         self._deadline_ms = deadline_ms
         self._window = window
+        self._rejected_samples = rejected_samples
         self._lock = threading.Lock()
         self.reset()
 
@@ -90,6 +98,7 @@ class RunMetrics:
             self._dropped_results = 0
             self._skipped = 0
             self._unanswered = 0
+            self._overtaken = 0
             self._newest_cycle: int | None = None
             self._longest_repeat = 0
             self._last: CycleRecord | None = None
@@ -121,10 +130,10 @@ class RunMetrics:
             self._last = record
 
     def _count_unanswered(self, cycle: int) -> None:
-        """By the gaps in what was answered; a thread held up after its claim fills its gap later."""
-        newest = cycle - 1 if self._newest_cycle is None else self._newest_cycle
-        self._unanswered += cycle - newest - 1 if cycle > newest else -1
-        self._newest_cycle = max(newest, cycle)
+        """By the gaps in what was answered, which is in the order of cycles."""
+        if self._newest_cycle is not None:
+            self._unanswered += max(0, cycle - self._newest_cycle - 1)
+        self._newest_cycle = cycle
 
     def _note_memory(self, record: CycleRecord) -> None:
         """Refused, cut and failed cycles leave a hole in the memory, in just the moments that are heavy."""
@@ -138,6 +147,11 @@ class RunMetrics:
         with self._lock:
             self._dropped_results += 1
             self._note_memory(record)
+
+    def count_overtaken(self) -> None:
+        """A cycle that got no message, because a later one had been answered before its turn came."""
+        with self._lock:
+            self._overtaken += 1
 
     def snapshot(self) -> MetricsSnapshot:
         with self._lock:
@@ -153,6 +167,8 @@ class RunMetrics:
                 "dropped_results": self._dropped_results,
                 "skipped_cycles": self._skipped,
                 "unanswered_cycles": self._unanswered,
+                "rejected_samples": self._rejected_samples(),
+                "overtaken_cycles": self._overtaken,
                 "longest_repeat": self._longest_repeat,
                 "longest_memory_gap_ms": self._longest_gap_ns / NS_PER_MS,
                 "window_cycles": len(self._missed),

@@ -72,11 +72,11 @@ class Reasoner:
         decoder = resolve(config.model)
         head = ActionHead(config.action, decoder.vocab_size)
         self.slot = FrameSlot(config.frame.height, config.frame.width)
-        self.metrics = RunMetrics(timing.deadline_ms)
         self.cache = KvCache.for_model(config, policy, decoder.hidden_size)
         self._clock = CycleClock(self._period_ns, round(timing.spin_us * 1000))
         self._watchdog = DeadlineWatchdog(self._period_ns)
-        self._admission = make_admission(timing, config.admission)
+        self._admission = admission = make_admission(timing, config.admission)
+        self.metrics = RunMetrics(timing.deadline_ms, rejected_samples=lambda: admission.rejected_samples)
         self._ladder = FallbackLadder(config.fallback, config.action)
         self._answers = CycleAnswers(
             self._watchdog, self._ladder, sink, self.metrics, frame_time_ns, self._period_ns
@@ -109,9 +109,15 @@ class Reasoner:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
 
     def start(self) -> None:
-        """Start both threads on a fresh grid; ``EngineError`` where the run before still computes."""
+        """Start both threads on a fresh grid; ``EngineError`` where the run before still computes.
+
+        Of that run the prompt and what was learned of the machine's speed stay; what was seen is forgotten,
+        unless ``cache.keep_on_deactivate`` says otherwise. Its last action is not repeated in either case.
+        """
         if any(thread.is_alive() for thread in self._threads):
             raise EngineError("expected the run before to have ended, but its engine still computes a chunk")
+        if not self._config.cache.keep_on_deactivate:
+            self._loop.forget()
         self.metrics.reset()
         self._answers.open()
         self._epoch_ns = self._clock.start()
@@ -160,15 +166,22 @@ class Reasoner:
             try:
                 self._loop.run_cycle(cycle, scheduled_ns, skipped)
             except Exception as error:  # nothing may end this thread: the robot would be left without answers
-                self._on_crash(traceback.format_exc())
+                self._report_crash()
                 error.__traceback__ = None  # it holds the lease on this cycle's frame
                 self._answer_crash(CycleRecord(cycle, Outcome.ENGINE_ERROR, error=repr(error)), scheduled_ns)
+
+    def _report_crash(self) -> None:
+        """Called where an exception is handled; whoever takes the report must not end the thread either."""
+        try:
+            self._on_crash(traceback.format_exc())
+        except Exception:
+            LOGGER.exception("a crash could not be reported")
 
     def _answer_crash(self, record: CycleRecord, scheduled_ns: int) -> None:
         try:
             self._answers.fall_back(record, scheduled_ns)
         except Exception:  # the publisher itself is broken: say so, and go on trying every period
-            self._on_crash(traceback.format_exc())
+            self._report_crash()
 
     def _watch(self) -> None:
         self._take_priority()
@@ -176,4 +189,4 @@ class Reasoner:
             try:
                 self._answers.expire(cycle, self._epoch_ns + cycle * self._period_ns)
             except Exception:  # as above: the next period is another chance
-                self._on_crash(traceback.format_exc())
+                self._report_crash()

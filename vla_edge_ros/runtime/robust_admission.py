@@ -23,7 +23,6 @@ class RobustAdmission:
     """Admits while elapsed + (a + b * slots) * (level + spread) <= deadline - margin.
 
     Chunks with a draft have a model of their own: other stages, and a distribution of steps.
-    ``rejected_samples`` counts measurements that were not finite, negative or empty; they change nothing.
     """
 
     def __init__(self, timing: TimingConfig, admission: AdmissionConfig):
@@ -40,6 +39,7 @@ class RobustAdmission:
         self._overhead_ms = 0.0
 
     def calibrate(self, samples: Sequence[ChunkTimes]) -> None:
+        self.rejected_samples += sum(not is_usable(times) for times in samples)
         self.model.calibrate([times for times in samples if not times.drafted])
         self.drafted_model.calibrate([times for times in samples if times.drafted])
 

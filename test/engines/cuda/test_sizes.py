@@ -136,7 +136,10 @@ def test_every_accepted_size_fits_every_chip_in_every_format(decoder, device, fr
 )
 def test_drafts_need_room_for_every_token_of_an_action(names, draft, room):
     action = ActionConfig(
-        names=tuple(f"joint {i}" for i in range(names)), low=(-1.0,) * names, high=(1.0,) * names, held=()
+        names=tuple(f"joint {i}" for i in range(names)),
+        low=(-1.0,) * names,
+        high=(1.0,) * names,
+        kinds=("position",) * names,
     )
     cache = CacheConfig(capacity_slots=4096, page_slots=64)
     config = VlaConfig(action=action, cache=cache, engine=EngineConfig(draft=draft))
