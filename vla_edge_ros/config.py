@@ -57,7 +57,7 @@ class ModelSource:
 class EngineConfig:
     """What computes."""
 
-    name: str = param("auto", "auto takes cuda where a device answers", choices=("auto", "numpy", "cuda"))
+    name: str = param("auto", "auto takes cuda where a kernel runs", choices=("auto", "numpy", "cuda"))
     weights: str = param(
         "bf16",
         "how matrices are kept; int8: a scale a row, int4: a scale for 128, with an int8 embedding and head",

@@ -12,7 +12,7 @@ import pytest
 
 from vla_edge_ros.config import CacheConfig, PromptConfig, TimingConfig
 from vla_edge_ros.engines.base import Decoded, Vision
-from vla_edge_ros.errors import EngineError, InstructionError
+from vla_edge_ros.errors import EngineError, EngineLostError, InstructionError
 from vla_edge_ros.runtime.reasoner import Reasoner
 from vla_edge_ros.types import ActionSource, MemoryReport, Outcome, Reason
 
@@ -248,6 +248,20 @@ def test_an_exception_that_is_kept_alive_does_not_keep_the_slots_frames(run):
     run.camera()
     run.sink.wait_for(acted, before + 1)
     assert not any("lease" in crash for crash in run.crashes)
+
+
+def test_a_lost_engine_answers_with_zero_motion_and_is_not_started_again(run, caplog):
+    run.start()
+    run.camera()
+    run.sink.wait_for(acted)
+    run.engine.broken = EngineLostError("the GPU is lost to this process: restart the process")
+    run.camera()
+    run.sink.wait_for(lambda record: record.source is ActionSource.ZERO, 10)
+    assert run.crashes == []
+    assert [entry.levelname for entry in caplog.records if "restart" in entry.getMessage()] == ["ERROR"]
+    run.stop()
+    with pytest.raises(EngineLostError, match="restart the process"):
+        run.start()
 
 
 def test_a_broken_sink_is_reported_and_does_not_end_the_threads(run, monkeypatch):

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines import numpy_ops as ops
 from vla_edge_ros.engines.base import Decoded, Vision, check_view, suffix_places
-from vla_edge_ros.engines.numpy_decoder import NumpyDecoder, Place, places_in
+from vla_edge_ros.engines.failures import HOST_FAILURES, host_failure, raises_engine_errors
+from vla_edge_ros.engines.numpy_decoder import NumpyDecoder, Place, places_in, quiet
 from vla_edge_ros.engines.numpy_ops import Float
 from vla_edge_ros.engines.numpy_threads import limit_blas_threads
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.action_queries import action_queries
+from vla_edge_ros.model.finite_weights import finite, require_finite_tensor
 from vla_edge_ros.model.patch_embedding import patch_projection
 from vla_edge_ros.model.quantise import as_kept
 from vla_edge_ros.model.tensor_shapes import EMBEDDING, head_name
@@ -27,6 +29,7 @@ from vla_edge_ros.model.weights import Weights
 from vla_edge_ros.types import NS_PER_MS, CacheView, MemoryReport
 
 
+@raises_engine_errors(*HOST_FAILURES, explain=host_failure)
 class NumpyEngine:
     """``engines.base.Engine`` in NumPy. For tests: ``hidden``, ``logits()`` and the decoder's ``kv``."""
 
@@ -35,7 +38,8 @@ class NumpyEngine:
     def __init__(self, config: VlaConfig, weights: Weights):
         """``weights`` as they are stored; the engine computes with what ``engine.weights`` leaves of them."""
         self._config, self._layout = config, config.layout
-        self._stored, self._weights = weights, as_kept(weights, config.engine.weights)
+        self._stored = finite(weights)
+        self._weights = as_kept(self._stored, config.engine.weights)
         vocabulary = weights.config.vocab_size
         self._first_id = 0 if config.action.head == "full_vocabulary" else vocabulary - config.action.bins
         self._loaded = False
@@ -43,6 +47,7 @@ class NumpyEngine:
 
     def load(self) -> None:
         weights, cache = self._weights, self._config.cache
+        require_finite_tensor(self._stored, EMBEDDING)
         answer_ids = np.arange(self._first_id, weights.config.vocab_size)
         self.decoder = NumpyDecoder(weights, cache.pages, cache.page_slots)
         self._embedding = weights.rows(EMBEDDING, answer_ids)
@@ -76,6 +81,7 @@ class NumpyEngine:
         if pixels.shape != expected or pixels.dtype != np.uint8:
             raise EngineError(f"expected uint8 pixels {expected}, got {pixels.dtype} {pixels.shape}")
         start_ns = time.perf_counter_ns()
+        self._vision = None
         self._vision = ops.patch_embed(pixels, self._projection)
         embedding = self._vision.mean(axis=0)
         return Vision(embedding, _ms_since(start_ns))
@@ -97,10 +103,7 @@ class NumpyEngine:
             places.append(Place(view.action_page, 0, len(self._queries)))
         self.decoder.see(*view.past)
         self._forward(np.concatenate(rows), places)
-        self._tokens = [
-            ops.head_argmax(hidden, self._head, self._first_id)
-            for hidden in self.hidden[-1 - len(self._queries) :]
-        ]
+        self._tokens = self._best_tokens(1 + len(self._queries))
         self._view, self._vision, self._visible = view, None, self.decoder.visible
         return _ms_since(start_ns)
 
@@ -117,7 +120,7 @@ class NumpyEngine:
             start_ns = time.perf_counter_ns()
             embedded = self._embedding[tokens[-1] - self._first_id]
             self._forward(embedded[None], [Place(view.action_page, step, 1)])
-            tokens.append(ops.head_argmax(self.hidden[-1], self._head, self._first_id))
+            tokens += self._best_tokens(1)
             step_ms.append(_ms_since(start_ns))
         return Decoded(tuple(tokens), tuple(step_ms), stopped=False)
 
@@ -141,6 +144,11 @@ class NumpyEngine:
         self.hidden = self.decoder.forward(x, places)
         if not np.isfinite(self.hidden).all():
             raise EngineError("expected finite hidden states, got NaN or infinity from the forward pass")
+
+    @quiet
+    def _best_tokens(self, count: int) -> list[int]:
+        """Behind each of the last ``count`` rows."""
+        return [ops.head_argmax(row, self._head, self._first_id) for row in self.hidden[-count:]]
 
     def _require_loaded(self) -> None:
         if not self._loaded:

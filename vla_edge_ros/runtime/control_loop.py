@@ -7,6 +7,7 @@ thread and no engine by name; time comes in as two functions, so a test can run 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,13 +18,15 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Engine
-from vla_edge_ros.errors import EngineError
+from vla_edge_ros.errors import EngineError, EngineLostError, drop_tracebacks
 from vla_edge_ros.kv_cache.cache import Chunk, KvCache
 from vla_edge_ros.runtime.admission import Admission
 from vla_edge_ros.runtime.cycle import Cycle
 from vla_edge_ros.runtime.cycle_answers import CycleAnswers
 from vla_edge_ros.runtime.draft_choice import DraftChoice
 from vla_edge_ros.types import Action, CycleRecord, Frame, Outcome
+
+LOGGER = logging.getLogger(__name__)
 
 Describe = Callable[[NDArray[np.uint8], NDArray[np.float32]], "NDArray[np.float32] | None"]
 DecodeAction = Callable[[tuple[int, ...]], NDArray[np.float64]]
@@ -83,6 +86,7 @@ class ControlLoop:
         # A scene changes little in one period, so the last action's tokens are the draft of the next one's.
         self._last_tokens: tuple[int, ...] = ()
         self._drafts = self._new_draft_choice()
+        self.engine_lost = ""  # why the engine can never work again, once that is so
 
     @property
     def instruction(self) -> str:
@@ -112,6 +116,9 @@ class ControlLoop:
     def run_cycle(self, number: int, scheduled_ns: int, skipped: int = 0) -> CycleRecord | None:
         """Answer one grid point; None where the watchdog answered first."""
         cycle = Cycle(number, scheduled_ns, skipped, self._steady_ns)
+        if self.engine_lost:
+            cycle.end(Outcome.ENGINE_ERROR, self.engine_lost)
+            return self._answer(cycle)
         try:
             self._write_waiting_prompt()
             if (frame := self._receive(cycle)) and self._admit(cycle):
@@ -119,7 +126,10 @@ class ControlLoop:
         except EngineError as error:
             # The chunk, if one was open, has been rolled back on the way here. An exception that somebody
             # keeps would keep, by its traceback, the lease on this cycle's frame.
-            error.__traceback__ = None
+            drop_tracebacks(error)
+            if isinstance(error, EngineLostError):
+                self.engine_lost = str(error)
+                LOGGER.error(self.engine_lost)  # once: from now on each cycle falls back without a word
             cycle.times = None  # of a chunk that broke they say nothing
             cycle.end(Outcome.ENGINE_ERROR, str(error))
         return self._answer(cycle)
@@ -223,7 +233,7 @@ class ControlLoop:
             self._cache.flush()
         try:
             self._pin(prompt)
-        except EngineError:
+        except Exception:
             # Its pages hold garbage now. The one before has worked; it is tried until it works again.
             self._replace_waiting(prompt, self._prompt)
             raise

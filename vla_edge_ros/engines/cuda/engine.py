@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Decoded, Vision, check_view, suffix_places
-from vla_edge_ros.engines.cuda.device_errors import FAILURES, device_failure, explain
 from vla_edge_ros.engines.cuda.load.device import current_device
+from vla_edge_ros.engines.cuda.load.device_errors import FAILURES, device_failure, explain
 from vla_edge_ros.engines.cuda.load.kernels import load_kernels, loading_sources, pass_sources
 from vla_edge_ros.engines.cuda.load.memory import MB, DeviceMemory, PeakSampler, pinned_array
 from vla_edge_ros.engines.cuda.load.packed_weights import PIECE_BYTES, WeightLoader, weight_needs
