@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.errors import InstructionError
+from vla_edge_ros.model.action_head import action_ids
 from vla_edge_ros.model.chat_tokenizer import ChatTokenizer
 from vla_edge_ros.model.decoder_config import resolve
 
@@ -27,6 +28,7 @@ def prompt_tokens(instruction: str, config: VlaConfig) -> tuple[NDArray[np.int64
     Text behind the frame leaves its first token in front where that is the checkpoint's begin-of-sequence
     token, as OpenVLA has it. ``InstructionError`` where the instruction is longer than its room.
     """
+    instruction = instruction.encode("utf-8", "replace").decode("utf-8")  # lone surrogates have no bytes
     if config.model.path:
         tokenizer = ChatTokenizer.of_folder(config.model.path)
         ids, padding, begin = tokenizer.encode(instruction), tokenizer.padding_id, tokenizer.begin_id
@@ -41,7 +43,7 @@ def prompt_tokens(instruction: str, config: VlaConfig) -> tuple[NDArray[np.int64
     room = config.prompt.max_pages * config.cache.page_slots
     if max(len(pinned), len(suffix)) > room:
         raise InstructionError(
-            f"the instruction takes {max(len(pinned), len(suffix))} tokens, prompt.max_pages x "
+            f"prompt.instruction takes {max(len(pinned), len(suffix))} tokens, prompt.max_pages x "
             f"cache.page_slots = {config.prompt.max_pages} x {config.cache.page_slots} = {room} slots are "
             f"there for it"
         )
@@ -49,13 +51,14 @@ def prompt_tokens(instruction: str, config: VlaConfig) -> tuple[NDArray[np.int64
 
 
 def _stand_in(instruction: str, config: VlaConfig) -> list[int]:
-    text_ids = resolve(config.model).vocab_size - config.action.bins
-    return [byte % text_ids for byte in instruction.encode("utf-8", "replace")]
+    text_ids = action_ids(config.action, resolve(config.model).vocab_size).start
+    return [byte % text_ids for byte in instruction.encode("utf-8")]
 
 
 def _check_vocabulary(ids: list[int], config: VlaConfig) -> None:
     size = resolve(config.model).vocab_size
     if max(ids, default=0) >= size:
         raise InstructionError(
-            f"{config.model.path}: the tokenizer gives id {max(ids)}, the model's vocab_size is {size}"
+            f"model.path {config.model.path}: the tokenizer gives id {max(ids)}, "
+            f"the model's vocab_size is {size}"
         )

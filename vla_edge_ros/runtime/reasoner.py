@@ -16,6 +16,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Engine
@@ -149,9 +150,21 @@ class Reasoner:
             return
         self._engine.close()
 
-    def set_instruction(self, text: str) -> None:
-        """Pin another instruction from the next cycle on; ``InstructionError`` where it is too long."""
-        self._loop.change_prompt(Prompt(text, *prompt_tokens(text, self._config)))
+    def check_instruction(self, text: str) -> Prompt:
+        """With its token ids; ``ConfigError`` for a blank one, ``InstructionError`` for one that is too long."""
+        replace(self._config.prompt, instruction=text)
+        return Prompt(text, *prompt_tokens(text, self._config))
+
+    def set_instruction(self, text: str) -> bool:
+        """Pin another instruction from the next cycle on; raises as ``check_instruction`` does.
+
+        False, and nothing changes, where it is the one that is pinned or waits to be: a planner may repeat
+        itself, and what the camera saw must not be forgotten for that.
+        """
+        if text == self.instruction:
+            return False
+        self._loop.change_prompt(self.check_instruction(text))
+        return True
 
     @property
     def instruction(self) -> str:

@@ -224,7 +224,9 @@ class Pass:
         )  # fmt: skip
 
 
-def launch_embed_drafts(stream: int, sizes: Sizes, kernels: dict[str, Kernel], memory: DeviceMemory) -> None:
+def launch_embed_drafts(
+    stream: int, sizes: Sizes, kernels: Mapping[str, Kernel], memory: DeviceMemory
+) -> None:
     """The embeddings of ``draft_ids`` as the layers' input, in the rows behind the frame's."""
     kernels["embed_tokens"].launch(
         stream, (sizes.draft_tokens, 1, 1), NORM_THREADS, 0,
@@ -248,7 +250,7 @@ def set_draft_rows(
 
 
 def launch_embed_frame(
-    stream: int, sizes: Sizes, kernels: dict[str, Kernel], memory: DeviceMemory, pooled_out: int
+    stream: int, sizes: Sizes, kernels: Mapping[str, Kernel], memory: DeviceMemory, pooled_out: int
 ) -> None:
     """Pixels to vision tokens, and their mean to page-locked host memory.
 

@@ -126,13 +126,13 @@ class Prefill:
 
     def chunk_pieces(
         self, past: Pages, frame: Pages, suffix: Pages, ids: NDArray
-    ) -> list[tuple[Piece, Callable[[], None]]]:
+    ) -> Sequence[tuple[Piece, Callable[[], None]]]:
         """The passes of a frame and of the suffix ``ids`` behind it, each with what brings its rows."""
         at_once = self._sizes.prefill.tokens
         take_rows = self._take_frame_rows if len(frame.pages) > 1 else _leave_rows
         of_frame = [(piece, partial(take_rows, piece)) for piece in pieces(past, frame, at_once)]
         behind = pieces(past + frame, suffix, at_once)
-        return of_frame + [(piece, partial(self._take_ids, ids, piece)) for piece in behind]
+        return [*of_frame, *((piece, partial(self._take_ids, ids, piece)) for piece in behind)]
 
     def run(self, piece: Piece, take_rows: Callable[[], None]) -> float:
         """One pass without rows behind it; ms."""
