@@ -151,7 +151,7 @@ class Reasoner:
         self._engine.close()
 
     def check_instruction(self, text: str) -> Prompt:
-        """With its token ids; ``ConfigError`` for a blank one, ``InstructionError`` for one that is too long."""
+        """With its token ids; ``ConfigError`` where it is blank, ``InstructionError`` where too long."""
         replace(self._config.prompt, instruction=text)
         return Prompt(text, *prompt_tokens(text, self._config))
 
