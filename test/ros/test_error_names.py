@@ -23,7 +23,7 @@ pytestmark = pytest.mark.ros
 )
 def test_an_error_of_a_model_or_an_instruction_names_its_parameter(graph, parameters, says):
     node = graph.reasoner(**parameters)
-    assert node._faults.current().startswith(says)
+    assert node.faults.current().startswith(says)
 
 
 def test_a_parameter_without_a_section_is_named_without_one():
