@@ -76,9 +76,9 @@ setup(
     zip_safe=False,
     entry_points={
         "console_scripts": [
-            f"replay_node = {PACKAGE}.ros.replay_node:main",
-            f"reasoning_node = {PACKAGE}.ros.reasoning_node:main",
-            f"demo = {PACKAGE}.ros.demo:main",
+            f"replay_node = {PACKAGE}.executables:replay_node",
+            f"reasoning_node = {PACKAGE}.executables:reasoning_node",
+            f"demo = {PACKAGE}.executables:demo",
         ]
     },
 )

@@ -56,7 +56,7 @@ class ModelSource:
 class EngineConfig:
     """What computes."""
 
-    name: str = param("auto", "auto takes cuda where a device answers", choices=("auto", "numpy", "cuda"))
+    name: str = param("auto", "auto takes cuda where a kernel runs", choices=("auto", "numpy", "cuda"))
     weights: str = param(
         "bf16",
         "how matrices are kept; int8: a scale a row, int4: a scale for 128, with an int8 embedding and head",
@@ -224,6 +224,8 @@ class PromptConfig:
 
     def __post_init__(self) -> None:
         check_fields("prompt", self)
+        if not self.instruction.strip():
+            raise ConfigError(f"prompt.instruction must say something, got {self.instruction!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ def param(
 def check_fields(section: str, config: Any) -> None:
     """Check every leaf of ``config`` against its metadata; the type comes from the default."""
     for item in fields(config):
-        name, value = f"{section}.{item.name}", getattr(config, item.name)
+        name, value = f"{section}.{item.name}".removeprefix("."), getattr(config, item.name)
         if is_dataclass(value):
             continue
         default = item.default_factory() if callable(item.default_factory) else item.default

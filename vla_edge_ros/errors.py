@@ -38,12 +38,23 @@ class ImageError(VlaEdgeError):
         self.reason = reason
 
 
+def drop_tracebacks(error: BaseException | None) -> None:
+    """Let go of what the frames hold that ``error`` and its causes came through, whoever keeps it."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
 class WeightsError(VlaEdgeError):
     """A checkpoint folder lacks a tensor, or one has the wrong shape or type."""
 
 
 class EngineError(VlaEdgeError):
     """An engine could not be started or a forward pass failed; the cycle falls back."""
+
+
+class EngineLostError(EngineError):
+    """The engine cannot work again in this process, whatever is tried; the text says what to do."""
 
 
 class KernelCompileError(EngineError):

@@ -14,6 +14,15 @@ __device__ __forceinline__ Candidate better(Candidate a, Candidate b) {
 
 constexpr int NO_ROW = 0x7fffffff;
 
+// What is said of a token beside its id. Repeated in vla_edge_ros/engines/cuda/engine.py.
+constexpr int FINITE = 0, HIDDEN_NOT_FINITE = 1, LOGITS_NOT_FINITE = 2;
+
+// A logit that is not finite becomes infinity, which wins over all that are: the reduction that looks for the best
+// one carries it to the end, where it is seen.
+__device__ __forceinline__ Candidate candidate(float logit, int row) {
+  return {is_finite(logit) ? logit : -negative_infinity(), row};
+}
+
 __device__ __forceinline__ Candidate warp_best(Candidate mine) {
 #pragma unroll
   for (int mask = WARP / 2; mask > 0; mask /= 2) {

@@ -7,14 +7,17 @@
 //
 //   residual    f32   [frame_tokens + ACTION_TOKENS][HIDDEN]
 //   operand           token operand of HIDDEN k
-//   status      i32   [ACTION_TOKENS], nonzero where the hidden state is not finite
+//   status      i32   [ACTION_TOKENS], whether the hidden state is finite; NOT_LIVE of a row that fills up a tile
 //   logits      f32   [ACTION_TOKENS][HEAD_ROWS]
 //   candidates  [block][ACTION_TOKENS] (logit, row)
 //   weights     bf16  tiles of [HEAD_ROWS rounded up to 16][HIDDEN]
-//   tokens_out  page-locked host memory, [ACTION_TOKENS]; status_out: nonzero if any status of a live row is
+//   tokens_out  page-locked host memory, [ACTION_TOKENS]; status_out: nonzero if a live row's hidden
+//               state or one of its logits is not finite
 #include "candidate.cuh"
 #include "chunk_state.cuh"
 #include "token_operand.cuh"
+
+constexpr int NOT_LIVE = -1;
 
 // Rows of the pass that predict a token: behind a frame its last token is the first of them.
 __device__ __forceinline__ int predicting_rows(const ChunkState* state, int frame_tokens) {
@@ -34,7 +37,8 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS)
   const bool live = token < predicting_rows(state, frame_tokens);
   row.load(residual, behind && token == 0 ? state->frame.count - 1 : frame_tokens + token - behind);
   const float scale = row.inverse_rms(scratch);
-  if (threadIdx.x == 0) status[token] = live && !(is_finite(scale) && scale > 0.0f);
+  if (threadIdx.x == 0)
+    status[token] = !live ? NOT_LIVE : is_finite(scale) && scale > 0.0f ? FINITE : HIDDEN_NOT_FINITE;
 #pragma unroll
   for (int i = 0; i < Row::MINE; ++i) {
     if (!Row::inside(i)) continue;
@@ -57,11 +61,11 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
     const int at = row_tile * TILE_ROWS + row;
     if (at < HEAD_ROWS) {
       logits[token * HEAD_ROWS + at] = low;
-      mine = better(mine, {low, at});
+      mine = better(mine, candidate(low, at));
     }
     if (at + 8 < HEAD_ROWS) {
       logits[token * HEAD_ROWS + at + 8] = high;
-      mine = better(mine, {high, at + 8});
+      mine = better(mine, candidate(high, at + 8));
     }
   });
   best[threadIdx.x] = mine;
@@ -85,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(TOKENS* WARP)
   for (int block = lane; block < blocks; block += WARP) mine = better(mine, candidates[block * TOKENS + token]);
   mine = warp_best(mine);
   if (lane == 0) tokens_out[token] = HEAD_FIRST + (mine.row == NO_ROW ? 0 : mine.row);
-  // A row whose logits are all NaN has a status too: its norm was not finite.
-  const int bad = __syncthreads_or(lane == 0 && status[token] != 0);
+  const int hidden = status[token];
+  const int bad = __syncthreads_or(hidden != NOT_LIVE && (hidden != FINITE || !is_finite(mine.logit)));
   if (threadIdx.x == 0) *status_out = bad;
 }

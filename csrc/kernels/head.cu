@@ -9,8 +9,8 @@
 //   residual    f32   the last token's row of [stream_tokens][HIDDEN]
 //   weights     tiles of [HEAD_ROWS rounded up to 16][HIDDEN]
 //   embedding   tiles of [vocabulary rounded up to 16][HIDDEN] (embedding_row.cuh)
-//   tokens_out, status_out  page-locked host memory, [action token]; status is nonzero when the hidden state was
-//                           not finite
+//   tokens_out, status_out  page-locked host memory, [action token]; status_out says whether the hidden state and
+//                           all logits were finite (candidate.cuh)
 //
 // Ties go to the lowest row, whatever the order in which blocks finish.
 #include "candidate.cuh"
@@ -42,17 +42,18 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
       normalise_residual((uint32*)(shared + GEMM_BYTES), residual, gain, nullptr, &scale,
                          max(state->frame.count, 1) - 1);
   // A NaN or an infinity anywhere in the row makes the factor NaN or zero.
-  if (blockIdx.x == 0 && threadIdx.x == 0) *status = !(is_finite(scale) && scale > 0.0f);
+  if (blockIdx.x == 0 && threadIdx.x == 0)
+    *status = is_finite(scale) && scale > 0.0f ? FINITE : HIDDEN_NOT_FINITE;
   Candidate mine{negative_infinity(), NO_ROW};
   gemm.multiply(tokens, [&](int row_tile, int row, int token, float low, float high) {
     const int at = row_tile * TILE_ROWS + row;
     if (at < HEAD_ROWS) {
       logits[at] = low;
-      mine = better(mine, {low, at});
+      mine = better(mine, candidate(low, at));
     }
     if (at + 8 < HEAD_ROWS) {
       logits[at + 8] = high;
-      mine = better(mine, {high, at + 8});
+      mine = better(mine, candidate(high, at + 8));
     }
   });
   mine = block_best<GEMM_THREADS>(mine);
@@ -68,14 +69,14 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
   Candidate mine{negative_infinity(), NO_ROW};
   for (int i = threadIdx.x; i < blocks; i += GEMM_THREADS) mine = better(mine, candidates[i]);
   mine = block_best<GEMM_THREADS>(mine);
-  const bool found = mine.row != NO_ROW;
-  const int token = HEAD_FIRST + (found ? mine.row : 0);
+  const int token = HEAD_FIRST + (mine.row == NO_ROW ? 0 : mine.row);
   const EmbeddingRow row(embedding, token);
   for (int k = threadIdx.x; k < HIDDEN; k += GEMM_THREADS) residual[k] = row[k];
   if (threadIdx.x != 0) return;
   const int step = step_state ? step_state->step + 1 : 0;
   tokens_out[step] = token;
-  status_out[step] = *status || !found;
+  const int hidden = *status;
+  status_out[step] = hidden != FINITE || is_finite(mine.logit) ? hidden : LOGITS_NOT_FINITE;
   if (step_state) {
     step_state->step = step;
     step_state->action.first += 1;

@@ -17,6 +17,17 @@ __device__ __forceinline__ float load_element(const void* from, uint64 i, int ty
   return value;
 }
 
+// Whether bfloat16 cannot hold a number, by the bits of its magnitude: a NaN, an infinity, or above 3.396e38 what
+// becomes one when it is rounded. Such a weight is marked in page-locked host memory, and the host, which has the
+// elements, looks for its place.
+__device__ __forceinline__ bool is_no_bfloat16(uint32 magnitude) { return magnitude + 0x8000u >= 0x7f800000u; }
+
+__device__ __forceinline__ float load_checked(const void* from, uint64 i, int type, int* not_finite) {
+  const float value = load_element(from, i, type);
+  if (is_no_bfloat16(__float_as_uint(value) & 0x7fffffffu)) *not_finite = 1;
+  return value;
+}
+
 // Where source row r goes among the packed rows.
 //   PLAIN       packed row r
 //   HALF_SPLIT  inside each `period` rows (one head): 8 rows of the lower half, then the 8 rows half a period

@@ -6,10 +6,10 @@
 //   scales  int8: f32 [row tile][row % 8][row / 8 of the tile]; int4: bf16 [row tile][group of 128 k] and the
 //           same rest
 //   from    whole rows, first_row to first_row + rows of a [..][columns] matrix
-// `row_shift`, `order`, `period_or_lane`: as in pack_tiles.
+// `row_shift`, `order`, `period_or_lane`, `not_finite`: as in pack_tiles.
 //
-// The largest magnitude is found among bit patterns, where a NaN is larger than all numbers: it becomes the
-// scale, and shows in the first hidden state that is checked.
+// The largest magnitude is found among bit patterns, where infinity and NaN are larger than all numbers: one look
+// at it is a look at all elements.
 #include "packing.cuh"
 
 constexpr int LOAD_WARPS = LOAD_THREADS / WARP;
@@ -27,7 +27,8 @@ __device__ __forceinline__ int quantise(float value, float scale, int least, int
 // Warp = one row at a time.
 extern "C" __global__ void __launch_bounds__(LOAD_THREADS)
     quantise_int8(uint8* tiles, float* scales, const void* from, int type, uint64 first_row, uint64 rows,
-                  uint64 columns, uint64 k_tiles, uint64 row_shift, int order, int period_or_lane) {
+                  uint64 columns, uint64 k_tiles, uint64 row_shift, int order, int period_or_lane,
+                  int* not_finite) {
   constexpr int TILE_K = 32;
   const int lane = threadIdx.x % WARP;
   for (uint64 r = (uint64)blockIdx.x * LOAD_WARPS + threadIdx.x / WARP; r < rows;
@@ -36,6 +37,7 @@ extern "C" __global__ void __launch_bounds__(LOAD_THREADS)
     for (uint64 k = lane; k < columns; k += WARP)
       top = max(top, __float_as_uint(load_element(from, r * columns + k, type)) & 0x7fffffffu);
     top = __reduce_max_sync(ALL_LANES, top);
+    if (lane == 0 && is_no_bfloat16(top)) *not_finite = 1;
     const float scale = __fdiv_rn(__uint_as_float(top), 127.0f);
     const uint64 row = packed_row(first_row + r, order, period_or_lane) + row_shift;
     if (lane == 0) scales[row / 16 * 16 + scale_lane(row)] = scale;
@@ -52,7 +54,8 @@ extern "C" __global__ void __launch_bounds__(LOAD_THREADS)
 // Warp = one group of one row at a time; a lane has the four elements that share two bytes.
 extern "C" __global__ void __launch_bounds__(LOAD_THREADS)
     quantise_int4(uint8* tiles, uint16* scales, const void* from, int type, uint64 first_row, uint64 rows,
-                  uint64 columns, uint64 k_tiles, uint64 row_shift, int order, int period_or_lane) {
+                  uint64 columns, uint64 k_tiles, uint64 row_shift, int order, int period_or_lane,
+                  int* not_finite) {
   constexpr int TILE_K = 64;
   const int lane = threadIdx.x % WARP;
   const uint64 groups = (columns + GROUP - 1) / GROUP;  // the last one may be shorter
@@ -70,6 +73,7 @@ extern "C" __global__ void __launch_bounds__(LOAD_THREADS)
       top = max(top, bits << 1 | (bits >> 31 ^ 1));
     }
     top = __reduce_max_sync(ALL_LANES, top);
+    if (lane == 0 && is_no_bfloat16(top >> 1)) *not_finite = 1;
     const float extreme = __uint_as_float(top >> 1 | (~top & 1) << 31);
     const uint16 scale_bits = float_to_bf16(extreme * -0.125f);
     const float scale = bf16_to_float(scale_bits);

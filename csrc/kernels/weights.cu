@@ -34,9 +34,10 @@ extern "C" __global__ void __launch_bounds__(LOAD_THREADS)
 //   tiles  bf16  [row tile][k_tiles][16x16 tile] of the whole packed matrix, zeroed before
 //   from   rows first_row to first_row + rows of a [..][columns] matrix
 // `row_shift` is added to the packed row: where this matrix starts among those packed together.
+// `not_finite` is set where an element is not (packing.cuh).
 extern "C" __global__ void __launch_bounds__(LOAD_THREADS)
     pack_tiles(uint16* tiles, const void* from, int type, uint64 first_row, uint64 rows, uint64 columns,
-               uint64 k_tiles, uint64 row_shift, int order, int period_or_lane) {
+               uint64 k_tiles, uint64 row_shift, int order, int period_or_lane, int* not_finite) {
   const uint64 step = (uint64)gridDim.x * LOAD_THREADS;
   for (uint64 i = (uint64)blockIdx.x * LOAD_THREADS + threadIdx.x; i < rows * columns; i += step) {
     const uint64 k = i % columns;
@@ -44,16 +45,16 @@ extern "C" __global__ void __launch_bounds__(LOAD_THREADS)
     const int in_row = row % 16, in_k = k % 16;
     const int reg = in_row / 8 + 2 * (in_k / 8);
     tiles[(row / 16 * k_tiles + k / 16) * 256 + tile_lane(in_row, in_k) * 8 + reg * 2 + in_k % 2] =
-        float_to_bf16(load_element(from, i, type));
+        float_to_bf16(load_checked(from, i, type, not_finite));
   }
 }
 
 // A vector, rounded to bfloat16 as the checkpoint would hold it, in the row order of pack_tiles.
 extern "C" __global__ void __launch_bounds__(LOAD_THREADS)
     to_float(float* out, const void* from, int type, uint64 count, uint64 row_shift, int order,
-             int period_or_lane) {
+             int period_or_lane, int* not_finite) {
   const uint64 i = (uint64)blockIdx.x * LOAD_THREADS + threadIdx.x;
   if (i < count)
     out[packed_row(i, order, period_or_lane) + row_shift] =
-        bf16_to_float(float_to_bf16(load_element(from, i, type)));
+        bf16_to_float(float_to_bf16(load_checked(from, i, type, not_finite)));
 }

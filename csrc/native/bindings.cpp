@@ -71,6 +71,8 @@ PYBIND11_MODULE(_vla_edge_native, module) {
       if (pointer) std::rethrow_exception(pointer);
     } catch (const LeasesExhausted& error) {
       PyErr_SetString(PyExc_BufferError, error.what());
+    } catch (const OverlappingWrite& error) {
+      PyErr_SetString(PyExc_RuntimeError, error.what());
     }
   });
 
@@ -92,6 +94,7 @@ PYBIND11_MODULE(_vla_edge_native, module) {
       .def_property_readonly("written", &FrameSlot::written)
       .def_property_readonly("overwritten", &FrameSlot::overwritten)
       .def_property_readonly("taken", &FrameSlot::taken)
+      .def_property_readonly("refused_writes", &FrameSlot::refused_writes)
       .def_property_readonly("memory_address",
                              [](const FrameSlot& slot) { return reinterpret_cast<std::uintptr_t>(slot.memory()); })
       .def_property_readonly("memory_bytes", &FrameSlot::memory_bytes);

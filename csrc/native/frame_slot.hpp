@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// FrameSlot: hands the newest camera frame from one writer thread to one reader thread.
+// FrameSlot: hands the newest camera frame from writers that take turns to one reader thread.
 //
 // A triple buffer with leases. Every slot has exactly one place at any time:
 //
-//   back    being filled                                   owned by the writer
+//   back    being filled                                   owned by whose turn it is to write
 //   middle  published last, perhaps unread                 owned by the index byte
 //   kept    the newest taken frame and frames still held   owned by the reader
 //
 // Both sides swap a slot of theirs with the middle by one atomic exchange, so no slot is ever in two places:
 // a frame cannot be overwritten while it is read, however long a thread is stalled in mid-copy. The writer
-// needs nothing from the reader: it never waits, never fails, never allocates.
+// needs nothing from the reader: it never waits for it, never fails because of it, never allocates.
+//
+// Which thread writes does not matter, so an executor may call from another thread each time; that no two writes
+// overlap does. A turn is one atomic exchange to take and one store to give back. A write that finds the turn taken is
+// refused and counted: to wait would hold up a camera's callback, to go on would tear a frame.
 //
 // A taken frame is lent out: while a FrameLease on a slot lives, the reader does not swap that slot away.
 // When all kept slots are lent and a newer frame is there, the reader gets LeasesExhausted; the writer goes on.
@@ -28,7 +32,6 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -40,6 +43,10 @@ struct FrameShape {
 };
 
 struct LeasesExhausted : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct OverlappingWrite : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -63,10 +70,10 @@ class FrameSlot : public std::enable_shared_from_this<FrameSlot> {
     for (std::size_t index = 2; index < slots_.size(); ++index) kept_.push_back(static_cast<std::uint8_t>(index));
   }
 
-  // Writer thread only: the first thread that writes is the writer for ever, a second one throws.
+  // Any thread, one at a time: OverlappingWrite, and nothing changed, while another write is in progress.
   // Copies `shape().bytes()` bytes; returns whether a frame was overwritten that nobody had read.
   bool write(const std::uint8_t* pixels, std::int64_t stamp_ns) {
-    check_writer();
+    const WriterTurn turn(*this);
     const std::int64_t sequence = written_.load(std::memory_order_relaxed) + 1;
     std::memcpy(pixels_of(back_), pixels, shape_.bytes());
     slots_[back_].sequence = sequence;
@@ -91,6 +98,7 @@ class FrameSlot : public std::enable_shared_from_this<FrameSlot> {
   std::int64_t written() const { return written_.load(std::memory_order_relaxed); }
   std::int64_t overwritten() const { return overwritten_.load(std::memory_order_relaxed); }
   std::int64_t taken() const { return taken_.load(std::memory_order_relaxed); }
+  std::int64_t refused_writes() const { return refused_writes_.load(std::memory_order_relaxed); }
 
  private:
   friend class FrameLease;
@@ -132,14 +140,23 @@ class FrameSlot : public std::enable_shared_from_this<FrameSlot> {
   static std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
   std::uint8_t* pixels_of(std::uint8_t index) const { return memory_.get() + stride_ * index; }
 
-  void check_writer() {
-    const auto self = std::this_thread::get_id();
-    if (writer_.load(std::memory_order_relaxed) == self) return;
-    auto nobody = std::thread::id();
-    if (!writer_.compare_exchange_strong(nobody, self, std::memory_order_relaxed)) {
-      throw std::runtime_error("FrameSlot.write called from a second thread; it has exactly one writer thread");
+  // Held for the length of one write.
+  class WriterTurn {
+   public:
+    explicit WriterTurn(FrameSlot& slot) : slot_(slot) {
+      // Acquire: all that the writer before did to `back_` and its slot, in whichever thread, is seen from here on.
+      if (slot_.writing_.exchange(true, std::memory_order_acquire)) {
+        slot_.refused_writes_.fetch_add(1, std::memory_order_relaxed);
+        throw OverlappingWrite("FrameSlot.write called while another write is in progress; writes must not overlap");
+      }
     }
-  }
+    WriterTurn(const WriterTurn&) = delete;
+    WriterTurn& operator=(const WriterTurn&) = delete;
+    ~WriterTurn() { slot_.writing_.store(false, std::memory_order_release); }
+
+   private:
+    FrameSlot& slot_;
+  };
 
   const FrameShape shape_;
   std::size_t stride_ = 0;
@@ -150,8 +167,9 @@ class FrameSlot : public std::enable_shared_from_this<FrameSlot> {
   // One cache line for each side and one between them.
   alignas(kCacheLine) std::atomic<std::uint8_t> middle_;  // index | kUnread; the only point where both meet
 
-  alignas(kCacheLine) std::uint8_t back_;  // writer
-  std::atomic<std::thread::id> writer_{};
+  alignas(kCacheLine) std::atomic<bool> writing_{false};  // the writers' turn; it orders what they write below
+  std::uint8_t back_;                                     // whose turn it is
+  std::atomic<std::int64_t> refused_writes_{0};
   std::atomic<std::int64_t> written_{0};
   std::atomic<std::int64_t> overwritten_{0};
 

@@ -143,6 +143,35 @@ def test_poison_in_a_visible_slot_is_an_engine_error_and_the_next_chunk_recovers
         assert np.array_equal(a, b)
 
 
+@pytest.mark.parametrize("head", ["action", "full_vocabulary"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_one_logit_that_is_not_finite_is_an_engine_error_in_prefill_and_in_each_step(head, value):
+    """Its hidden states are finite: nothing else shows it."""
+    engine = make_engine(action=ActionConfig(head=head))
+    engine.write_prompt(PROMPT, (0,))
+    *_, whole = run_chunk(engine, view(3), 0)
+    sound, broken = engine._head, engine._head.copy()
+    broken[17, 5] = value
+    engine._head = broken
+    chunk_view = view(3)
+    engine.embed_frame(picture(0))
+    with pytest.raises(EngineError, match="expected finite logits"):
+        engine.prefill(chunk_view)
+    for step in range(7):
+        engine._head = sound
+        engine.embed_frame(picture(0))
+        engine.prefill(chunk_view)
+
+        def break_before(step_ms, step=step):
+            engine._head = broken if len(step_ms) == step else sound
+            return False
+
+        with pytest.raises(EngineError, match="expected finite logits"):
+            engine.decode(chunk_view, 8, break_before)
+    engine._head = sound
+    assert run_chunk(engine, view(3), 0)[-1] == whole
+
+
 def test_decode_after_a_failed_prefill_is_refused():
     engine = make_engine()
     engine.write_prompt(PROMPT, (0,))
@@ -243,28 +272,11 @@ def test_loader_takes_the_named_engine():
     assert isinstance(load_engine(config()), NumpyEngine)
 
 
-def test_auto_takes_numpy_where_no_device_answers(monkeypatch):
-    monkeypatch.setattr("vla_edge_ros.engines.load._cuda_device_answers", lambda: False)
-    assert load_engine(config(engine=EngineConfig(name="auto"))).name == "numpy"
-
-
-def test_auto_takes_numpy_where_cupy_is_missing(monkeypatch):
-    monkeypatch.setattr("vla_edge_ros.engines.load._cuda_device_answers", lambda: True)
-    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
-    assert load_engine(config(engine=EngineConfig(name="auto"))).name == "numpy"
-
-
 def test_engine_takes_any_weights_of_the_protocol():
     engine = NumpyEngine(config(prompt=PromptConfig(max_pages=1)), RandomWeights(TINY, seed=3))
     engine.load()
     engine.write_prompt(PROMPT, (0,))
     assert np.isfinite(engine.hidden).all()
-
-
-def test_cuda_without_cupy_is_an_error_that_says_so(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "vla_edge_ros.engines.cuda.engine", None)
-    with pytest.raises(EngineError, match="expected CuPy"):
-        load_engine(config(engine=EngineConfig(name="cuda")))
 
 
 def test_the_tiny_presets_actions_follow_the_picture_and_differ_by_dimension(data_dir):

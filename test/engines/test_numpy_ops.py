@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vla_edge_ros.engines import numpy_ops as ops
+from vla_edge_ros.errors import EngineError
 
 
 def random(*shape, seed=0):
@@ -151,6 +152,16 @@ def test_swiglu_is_its_formula():
         for rows in zip(gate, up, strict=True)
     ]
     np.testing.assert_allclose(ops.swiglu(gate, up), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("row", [0, 1, 2])
+def test_head_argmax_refuses_a_logit_that_is_not_finite_wherever_it_is(row, value):
+    """The argmax of NumPy takes the first NaN for the largest, and never minus infinity."""
+    weight = np.eye(3, dtype=np.float32)
+    weight[row, 0] = value
+    with pytest.raises(EngineError, match="expected finite logits"):
+        ops.head_argmax(np.array([1, 2, 3], np.float32), weight, 100)
 
 
 def test_head_argmax_gives_the_id_and_the_lowest_on_a_tie():

@@ -142,6 +142,80 @@ def test_explorer_finds_the_fault_in_a_damaged_protocol(explore, violated, fault
     assert result.trace
 
 
+class Writers(NamedTuple):
+    """Several writers of one slot with one lease; each frame's number names its writer."""
+
+    at: tuple[str, ...]
+    counts: tuple[int, ...]
+    halves: tuple[tuple[int, int], ...] = ((0, 0),) * 3
+    back: int = 0
+    middle: int = 1
+    unread: bool = False
+    kept: int = 2
+    is_turn_taken: bool = False
+
+
+def writers_steps(violated, fault: str = ""):
+    def put(values: tuple, index: int, value) -> tuple:
+        return (*values[:index], value, *values[index + 1 :])
+
+    def writer(state: Writers, me: int):
+        at, number = state.at[me], 10 * me + state.counts[me] + 1
+        moved = state._replace(at=put(state.at, me, "idle"))
+        if at == "idle" and state.counts[me] < 2:
+            if state.is_turn_taken and fault != "turn ignored":
+                yield "refuse", state
+            else:
+                yield "take turn", state._replace(at=put(state.at, me, "first"), is_turn_taken=True)
+        elif at in ("first", "second"):
+            pair = put(state.halves[state.back], at == "second", number)
+            following = {"first": "second", "second": "publish"}[at]
+            if fault == "turn given back early" and following == "publish":
+                state = state._replace(is_turn_taken=False)
+            yield (
+                f"write {at} half",
+                state._replace(halves=put(state.halves, state.back, pair), at=put(state.at, me, following)),
+            )
+        elif at == "publish":
+            yield (
+                "publish",
+                moved._replace(
+                    at=put(state.at, me, "give back"), back=state.middle, middle=state.back, unread=True
+                ),
+            )
+        elif at == "give back":
+            yield (
+                "give turn back",
+                moved._replace(counts=put(state.counts, me, state.counts[me] + 1), is_turn_taken=False),
+            )
+
+    def steps(state: Writers):
+        if len({state.back, state.middle, state.kept}) < 3:
+            raise violated("a slot is in two places")
+        for me in range(len(state.at)):
+            yield from writer(state, me)
+        if state.unread:
+            first, second = state.halves[state.middle]
+            if first != second:
+                raise violated("torn")
+            yield "take", state._replace(middle=state.kept, kept=state.middle, unread=False)
+
+    return steps
+
+
+@pytest.mark.parametrize("writers", [2, 3])
+def test_writers_that_take_turns_never_tear(explore, violated, writers):
+    result = explore(Writers(at=("idle",) * writers, counts=(0,) * writers), writers_steps(violated))
+    assert result.rule == "", result.trace
+    assert {"take turn", "refuse", "write second half", "give turn back", "take"} <= result.labels
+
+
+@pytest.mark.parametrize("fault", ["turn ignored", "turn given back early"])
+def test_explorer_finds_the_tear_of_writers_that_overlap(explore, violated, fault):
+    result = explore(Writers(at=("idle",) * 2, counts=(0, 0)), writers_steps(violated, fault))
+    assert result.rule == "torn", result.trace
+
+
 class TwoSlots(NamedTuple):
     """The seed: write into the slot that is not published, then publish by raising the version."""
 

@@ -16,6 +16,14 @@ def test_frames_stay_whole_through_stalls_in_mid_copy(run_native, sanitize):
     assert takes >= 1000 and stalls >= 50
 
 
+@pytest.mark.parametrize("sanitize", [False, True], ids=["plain", "tsan"])
+def test_writers_that_take_turns_are_ordered_and_an_overlap_is_refused(run_native, sanitize):
+    ran = run_native("writers_stress", sanitize)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    handovers, _ = map(int, re.fullmatch(r"ok: (\d+) handovers, (\d+) refused\n", ran.stdout).groups())
+    assert handovers > 10, "one thread did all the writing"
+
+
 def test_two_slot_buffer_tears_under_the_same_stall(run_native):
     ran = run_native("two_slot_stress")
     assert (ran.returncode, ran.stdout) == (1, "torn\n")

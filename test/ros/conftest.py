@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +20,9 @@ from vla_edge_ros.engines.numpy_engine import NumpyEngine
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.weights import open_weights
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 WAIT_S = 15.0
+START_S = 60  # a busy machine takes long to import
 # Slow enough that a busy machine keeps up: what is tested here are rules, not speed.
 CALM = {
     "model.preset": "tiny",
@@ -25,6 +31,7 @@ CALM = {
     "timing.period_ms": 100.0,
     "timing.deadline_ms": 100.0,
     "timing.max_frame_age_ms": 1000.0,
+    "discovery_ms": 0.0,  # within one process there is nothing to wait for
 }
 
 
@@ -35,6 +42,60 @@ def wait_for(condition: Callable[[], object], what: str = "the condition") -> ob
         assert time.monotonic() < end_s, f"waited {WAIT_S} s in vain for {what}"
         threading.Event().wait(0.005)
     return result
+
+
+class Process:
+    """A Python program of its own, given as text; its lines of output as they come."""
+
+    def __init__(self, program: str, *args: str):
+        self.lines: list[str] = []
+        self._popen = subprocess.Popen(
+            [sys.executable, "-u", "-c", program, *args],
+            cwd=REPOSITORY,
+            env={**os.environ, "RCUTILS_COLORIZED_OUTPUT": "0"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self._popen.stdout:
+            self.lines.append(line)
+
+    @property
+    def output(self) -> str:
+        return "".join(self.lines)
+
+    def is_over(self) -> bool:
+        return self._popen.poll() is not None
+
+    def wait_for(self, words: str) -> None:
+        """Until the program has said ``words``; the test fails where it ends without."""
+        end_s = time.monotonic() + START_S
+        while words not in self.output:
+            assert not self.is_over() or words in self.output, self.output
+            assert time.monotonic() < end_s, f"waited in vain for {words!r} in: {self.output}"
+            threading.Event().wait(0.01)
+
+    def say(self, line: str) -> None:
+        """A line to its standard input."""
+        self._popen.stdin.write(f"{line}\n")
+        self._popen.stdin.flush()
+
+    def signal(self, number: int) -> None:
+        self._popen.send_signal(number)
+
+    def wait(self, timeout_s: float = START_S) -> int:
+        code = self._popen.wait(timeout_s)
+        self._reader.join(timeout_s)
+        return code
+
+    def kill(self) -> None:
+        self._popen.kill()
+        self._popen.wait()
 
 
 class FailingEngine:
@@ -121,12 +182,15 @@ class Graph:
         assert result, "the task raised"
         return result[0]
 
-    def _add(self, node) -> None:
+    def _add(self, node, executor=None) -> None:
         self._nodes.append(node)
-        self._executor.add_node(node)
+        (executor or self._executor).add_node(node)
 
-    def reasoner(self, *, make_engine=None, start: bool = True, **parameters):
-        """A reasoning node with the tiny model, and ``parameters`` with ``__`` for the dot."""
+    def reasoner(self, *, make_engine=None, start=True, executor=None, node_args=None, **parameters):
+        """A reasoning node with the tiny model, and ``parameters`` with ``__`` for the dot.
+
+        Spun with the others, or by ``executor``, and then not started.
+        """
         from rclpy.parameter import Parameter
 
         from vla_edge_ros.ros.reasoning_node import ReasoningNode
@@ -134,10 +198,11 @@ class Graph:
         values = {**CALM, **{name.replace("__", "."): value for name, value in parameters.items()}}
         overrides = [Parameter(name, value=value) for name, value in values.items()]
         extra = {"make_engine": make_engine} if make_engine else {}
-        node = ReasoningNode(namespace=self.namespace, parameter_overrides=overrides, **extra)
+        extra.update(node_args or {})
+        node = ReasoningNode(**{"namespace": self.namespace, "parameter_overrides": overrides, **extra})
         self._reasoners.append(node)
-        self._add(node)
-        if start:
+        self._add(node, executor)
+        if start and executor is None:
             self.call(node.start)
         return node
 
@@ -185,6 +250,31 @@ class Camera:
         self.message.header.stamp.sec, self.message.header.stamp.nanosec = divmod(stamp_ns, 10**9)
         self.stamps.append(stamp_ns)
         self._publisher.publish(self.message)
+
+
+@pytest.fixture
+def run_program() -> Iterator[Callable[..., Process]]:
+    """Starts a ``Process``; it ends with the test."""
+    processes = []
+
+    def run(program: str, *args: str) -> Process:
+        processes.append(Process(program, *args))
+        return processes[-1]
+
+    yield run
+    for process in processes:
+        process.kill()
+
+
+@pytest.fixture
+def start(run_program) -> Callable[..., Process]:
+    """Starts an executable of this package, by the name of its module."""
+
+    def run(module: str, *args: str) -> Process:
+        main = f"import sys; from vla_edge_ros.ros.{module} import main; sys.exit(main())"
+        return run_program(main, *args)
+
+    return run
 
 
 @pytest.fixture

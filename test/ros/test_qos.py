@@ -23,8 +23,9 @@ def test_actions_are_reliable_and_offer_two_periods():
     assert qos.action_qos(33.0).deadline.nanoseconds == 66_000_000
 
 
-def test_instructions_are_latched():
-    assert qos.instruction_qos().durability == DurabilityPolicy.TRANSIENT_LOCAL
+def test_instructions_are_heard_latched_and_not():
+    assert qos.instruction_qos(latched=True).durability == DurabilityPolicy.TRANSIENT_LOCAL
+    assert qos.instruction_qos(latched=False).durability == DurabilityPolicy.VOLATILE
 
 
 def test_a_middleware_without_mismatch_events_still_gives_a_subscription(graph, monkeypatch):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vla_edge_ros.config import EngineConfig, PromptConfig
-from vla_edge_ros.errors import EngineError
+from vla_edge_ros.errors import EngineError, EngineLostError
 from vla_edge_ros.runtime.control_loop import Prompt
 from vla_edge_ros.runtime.frame_slot import FrameSlot
 from vla_edge_ros.types import ActionSource, Outcome
@@ -240,6 +240,58 @@ def test_instruction_that_the_engine_fails_on_is_given_up_for_the_one_before(rig
     assert rig.cycle().outcome is Outcome.ACTED
     assert rig.loop.instruction == "the first" and rig.cache.prompt_tokens == 5
     assert rig.engine.prompts == [([0, 1, 2, 3, 4], (0,))]
+
+
+def test_instruction_that_breaks_the_engine_in_an_unforeseen_way_is_given_up_too(rig, monkeypatch):
+    rig.cycle()
+    with monkeypatch.context() as broken:
+        broken.setattr(rig.engine, "write_prompt", lambda token_ids, pages: 1 / 0)
+        rig.loop.change_prompt(Prompt("x", np.arange(7)))
+        with pytest.raises(ZeroDivisionError):
+            rig.cycle()
+    assert rig.cycle().outcome is Outcome.ACTED
+    assert rig.loop.instruction == "the first" and rig.engine.prompts == [([0, 1, 2, 3, 4], (0,))]
+
+
+@pytest.mark.parametrize("stage", ["prompt", *STAGES])
+def test_an_engine_that_is_lost_is_told_once_and_zero_motion_goes_on(rig, monkeypatch, caplog, stage):
+    """Each cycle is answered; nobody asks the engine again, and the log does not repeat it."""
+    rig.cycle()
+    rig.loop.change_prompt(Prompt("x", np.arange(7)))
+
+    def lose(name, ms, do=rig.engine._do):
+        do(name, ms)
+        if name == stage:
+            raise EngineLostError("the GPU is lost to this process: restart the process")
+
+    monkeypatch.setattr(rig.engine, "_do", lose)
+    records = [rig.cycle()]
+    asked = len(rig.engine.calls)
+    records += [rig.cycle() for _ in range(50)]
+    assert len(rig.engine.calls) == asked
+    assert all(record.outcome is Outcome.ENGINE_ERROR for record in records)
+    assert all("restart the process" in record.error for record in records)
+    assert [record.source for record in records[3:]] == [ActionSource.ZERO] * 48
+    assert [entry.levelname for entry in caplog.records] == ["ERROR"]
+    assert "restart the process" in caplog.text
+
+
+def test_an_engine_error_that_is_kept_does_not_keep_the_frame(rig, monkeypatch):
+    """Nor does the library's error that it was made of: its frames hold the pixels too."""
+    kept = []
+
+    def fail(pixels):
+        try:
+            raise RuntimeError("of a library")
+        except RuntimeError as cause:
+            error = EngineError("translated")
+            kept.append(error)
+            raise error from cause
+
+    monkeypatch.setattr(rig.engine, "embed_frame", fail)
+    assert rig.cycle().outcome is Outcome.ENGINE_ERROR
+    (error,) = kept
+    assert error.__traceback__ is None and error.__cause__.__traceback__ is None
 
 
 def test_a_newer_instruction_is_not_lost_when_the_one_before_it_fails(rig, monkeypatch):

@@ -128,23 +128,46 @@ def test_impossible_sizes_are_refused(arguments):
         FrameSlot(*arguments)
 
 
-def test_second_writer_thread_is_refused():
+def test_the_writer_may_move_from_thread_to_thread():
     slot = FrameSlot(HEIGHT, WIDTH)
-    slot.write(picture(1), 0)
-    caught = []
+    for value in range(1, 6):
+        thread = threading.Thread(target=slot.write, args=(picture(value), value))
+        thread.start()
+        thread.join()
+        frame = slot.latest()
+        assert (frame.sequence, frame.stamp_ns) == (value, value)
+        np.testing.assert_array_equal(frame.pixels, picture(value))
+    assert slot.refused_writes == 0
 
-    def second():
-        try:
-            slot.write(picture(2), 0)
-        except RuntimeError as error:
-            caught.append(str(error))
 
-    thread = threading.Thread(target=second)
-    thread.start()
-    thread.join()
-    assert len(caught) == 1 and "exactly one writer thread" in caught[0]
-    assert slot.latest().sequence == 1
-    slot.write(picture(3), 0)
+def test_a_write_that_overlaps_another_is_refused_counted_and_changes_nothing():
+    """Two threads begin to write at the same time, until one of them is found in the other's copy."""
+    slot = FrameSlot(1024, 1024)
+    frames = [np.full((1024, 1024, 3), value, np.uint8) for value in (1, 2)]
+    start, errors = threading.Barrier(2), []
+
+    def write_until_refused(me: int) -> None:
+        for _ in range(500):
+            start.wait(10)
+            try:
+                slot.write(frames[me], me)
+            except RuntimeError as error:
+                errors.append(str(error))
+            start.wait(10)
+            if errors:
+                return
+
+    threads = [threading.Thread(target=write_until_refused, args=(me,)) for me in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors and all("must not overlap" in error for error in errors)
+    assert slot.refused_writes == len(errors)
+    frame = slot.latest()
+    assert frame.sequence == slot.written
+    np.testing.assert_array_equal(frame.pixels, frames[frame.stamp_ns])
+    slot.write(frames[0], 0)  # the refusal ended nothing
 
 
 def test_other_threads_run_during_the_copy():

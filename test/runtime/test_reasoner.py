@@ -12,7 +12,7 @@ import pytest
 
 from vla_edge_ros.config import CacheConfig, PromptConfig, TimingConfig
 from vla_edge_ros.engines.base import Decoded, Vision
-from vla_edge_ros.errors import EngineError, InstructionError
+from vla_edge_ros.errors import ConfigError, EngineError, EngineLostError, InstructionError
 from vla_edge_ros.runtime.reasoner import Reasoner
 from vla_edge_ros.types import ActionSource, MemoryReport, Outcome, Reason
 
@@ -250,6 +250,20 @@ def test_an_exception_that_is_kept_alive_does_not_keep_the_slots_frames(run):
     assert not any("lease" in crash for crash in run.crashes)
 
 
+def test_a_lost_engine_answers_with_zero_motion_and_is_not_started_again(run, caplog):
+    run.start()
+    run.camera()
+    run.sink.wait_for(acted)
+    run.engine.broken = EngineLostError("the GPU is lost to this process: restart the process")
+    run.camera()
+    run.sink.wait_for(lambda record: record.source is ActionSource.ZERO, 10)
+    assert run.crashes == []
+    assert [entry.levelname for entry in caplog.records if "restart" in entry.getMessage()] == ["ERROR"]
+    run.stop()
+    with pytest.raises(EngineLostError, match="restart the process"):
+        run.start()
+
+
 def test_a_broken_sink_is_reported_and_does_not_end_the_threads(run, monkeypatch):
     run.start()
     publish, failures = run.sink.publish, iter(range(4))
@@ -362,6 +376,26 @@ def test_new_instruction_is_pinned_while_running(run):
     run.camera()
     run.sink.wait_for(acted)
     assert len(run.engine.prompts) == 2 and run.instruction == "pick up the red cup"
+
+
+def test_the_same_instruction_again_is_no_change(run):
+    run.start()
+    assert run.set_instruction("pick up the red cup") is True
+    assert run.set_instruction("pick up the red cup") is False, "it waits to be pinned already"
+    run.camera()
+    run.sink.wait_for(acted)
+    assert run.set_instruction("pick up the red cup") is False
+    run.camera()
+    run.sink.wait_for(acted, 2)
+    assert len(run.engine.prompts) == 2  # that of the warm-up and this one
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t"])
+def test_a_blank_instruction_is_refused_and_the_old_one_stays(run, text):
+    old = run.instruction
+    with pytest.raises(ConfigError, match=r"^prompt\.instruction must"):
+        run.set_instruction(text)
+    assert run.instruction == old
 
 
 def test_instruction_too_long_is_refused_and_the_old_one_stays(run, tiny_config):

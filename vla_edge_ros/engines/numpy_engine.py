@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines import numpy_ops as ops
 from vla_edge_ros.engines.base import Decoded, Vision
-from vla_edge_ros.engines.numpy_decoder import NumpyDecoder
+from vla_edge_ros.engines.failures import HOST_FAILURES, host_failure, raises_engine_errors
+from vla_edge_ros.engines.numpy_decoder import NumpyDecoder, quiet
 from vla_edge_ros.engines.numpy_ops import Float
 from vla_edge_ros.engines.numpy_threads import limit_blas_threads
 from vla_edge_ros.errors import EngineError
+from vla_edge_ros.model.finite_weights import finite, require_finite_tensor
 from vla_edge_ros.model.patch_embedding import patch_projection
 from vla_edge_ros.model.quantise import as_kept
 from vla_edge_ros.model.tensor_shapes import EMBEDDING, head_name
@@ -26,6 +28,7 @@ from vla_edge_ros.model.weights import Weights
 from vla_edge_ros.types import NS_PER_MS, CacheView, MemoryReport
 
 
+@raises_engine_errors(*HOST_FAILURES, explain=host_failure)
 class NumpyEngine:
     """``engines.base.Engine`` in NumPy. For tests: ``hidden``, ``logits()`` and the decoder's ``kv``."""
 
@@ -34,7 +37,8 @@ class NumpyEngine:
     def __init__(self, config: VlaConfig, weights: Weights):
         """``weights`` as they are stored; the engine computes with what ``engine.weights`` leaves of them."""
         self._config = config
-        self._stored, self._weights = weights, as_kept(weights, config.engine.weights)
+        self._stored = finite(weights)
+        self._weights = as_kept(self._stored, config.engine.weights)
         vocabulary = weights.config.vocab_size
         self._first_id = 0 if config.action.head == "full_vocabulary" else vocabulary - config.action.bins
         self._loaded = False
@@ -42,6 +46,7 @@ class NumpyEngine:
 
     def load(self) -> None:
         weights, cache = self._weights, self._config.cache
+        require_finite_tensor(self._stored, EMBEDDING)
         answer_ids = np.arange(self._first_id, weights.config.vocab_size)
         self.decoder = NumpyDecoder(weights, cache.pages, cache.page_slots)
         self._embedding = weights.rows(EMBEDDING, answer_ids)
@@ -73,6 +78,7 @@ class NumpyEngine:
         if pixels.shape != expected or pixels.dtype != np.uint8:
             raise EngineError(f"expected uint8 pixels {expected}, got {pixels.dtype} {pixels.shape}")
         start_ns = time.perf_counter_ns()
+        self._vision = None
         self._vision = ops.patch_embed(pixels, self._projection)
         embedding = self._vision.mean(axis=0)
         return Vision(embedding, _ms_since(start_ns))
@@ -89,7 +95,7 @@ class NumpyEngine:
         self._view = None
         self.decoder.see(view.pages[:-1], view.fills[:-1])
         self._forward(self._vision, view.frame_page, 0)
-        self._first_token = ops.head_argmax(self.hidden[-1], self._head, self._first_id)
+        self._first_token = self._best_token()
         self._view, self._vision = view, None
         return _ms_since(start_ns)
 
@@ -99,14 +105,15 @@ class NumpyEngine:
         if view is not self._view:
             raise EngineError("expected decode to have the view of the prefill before it, got another")
         self.decoder.visible = view.slots_in_use
-        tokens, step_ms = [self._first_token], list[float]()
+        tokens = [self._first_token]
+        step_ms: list[float] = []
         for step in range(count - 1):
             if should_stop(tuple(step_ms)):
                 return Decoded(tuple(tokens), tuple(step_ms), stopped=True)
             start_ns = time.perf_counter_ns()
             embedded = self._embedding[tokens[-1] - self._first_id]
             self._forward(embedded[None], view.action_page, step)
-            tokens.append(ops.head_argmax(self.hidden[-1], self._head, self._first_id))
+            tokens.append(self._best_token())
             step_ms.append(_ms_since(start_ns))
         return Decoded(tuple(tokens), tuple(step_ms), stopped=False)
 
@@ -130,6 +137,10 @@ class NumpyEngine:
         self.hidden = self.decoder.forward(x, page, offset)
         if not np.isfinite(self.hidden).all():
             raise EngineError("expected finite hidden states, got NaN or infinity from the forward pass")
+
+    @quiet
+    def _best_token(self) -> int:
+        return ops.head_argmax(self.hidden[-1], self._head, self._first_id)
 
     def _require_loaded(self) -> None:
         if not self._loaded:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from vla_edge_ros.errors import EngineError
+
 Float = NDArray[np.float32]
 
 
@@ -84,10 +86,16 @@ def attention(query: Float, keys: Float, values: Float) -> Float:
 
 def swiglu(gate: Float, up: Float) -> Float:
     """``[t, r]``, ``[t, r]`` -> ``[t, r]``: silu(gate) * up (Shazeer, 2020)."""
-    divisor: Float = np.float32(1) + np.exp(-gate)
-    return gate / divisor * up
+    inverse_sigmoid: Float = np.float32(1) + np.exp(-gate)
+    return gate / inverse_sigmoid * up
 
 
 def head_argmax(hidden: Float, weight: Float, first_id: int) -> int:
-    """``[d]``, ``[r, d]`` -> the token id of the largest logit, ties to the lowest; row 0 is ``first_id``."""
-    return first_id + int(np.argmax(weight @ hidden))
+    """``[d]``, ``[r, d]`` -> the token id of the largest logit, ties to the lowest; row 0 is ``first_id``.
+
+    ``EngineError`` where a logit is not finite: the largest would say nothing.
+    """
+    logits = weight @ hidden
+    if not np.isfinite(logits).all():
+        raise EngineError("expected finite logits, got NaN or infinity from the head")
+    return first_id + int(np.argmax(logits))

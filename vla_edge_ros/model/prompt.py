@@ -33,7 +33,7 @@ def token_ids(instruction: str, config: VlaConfig) -> NDArray[np.int64]:
     room = config.prompt.max_pages * config.cache.page_slots
     if len(ids) > room:
         raise InstructionError(
-            f"the instruction takes {len(ids)} tokens, prompt.max_pages x cache.page_slots = "
+            f"prompt.instruction takes {len(ids)} tokens, prompt.max_pages x cache.page_slots = "
             f"{config.prompt.max_pages} x {config.cache.page_slots} = {room} slots are pinned for it"
         )
     return np.array(ids, np.int64)
@@ -48,5 +48,6 @@ def _check_vocabulary(ids: list[int], config: VlaConfig) -> None:
     size = resolve(config.model).vocab_size
     if max(ids, default=0) >= size:
         raise InstructionError(
-            f"{config.model.path}: the tokenizer gives id {max(ids)}, the model's vocab_size is {size}"
+            f"model.path {config.model.path}: the tokenizer gives id {max(ids)}, "
+            f"the model's vocab_size is {size}"
         )

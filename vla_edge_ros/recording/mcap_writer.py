@@ -33,12 +33,14 @@ class McapWriter:
         types = get_typestore(Stores.ROS2_JAZZY)
         for topic, message_type in topics.items():
             if message_type not in types.fielddefs:
-                raise ConfigError(f"recording of {topic} needs a common ROS message type, got {message_type}")
+                raise ConfigError(
+                    f"recording.topics: {topic} must be of a common ROS type, got {message_type}"
+                )
         try:
             self._bag = Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP)
             self._bag.open()
         except (OSError, WriterError) as error:
-            raise ConfigError(f"recording needs a new bag folder, cannot make {folder}: {error}") from error
+            raise ConfigError(f"recording.path must take a new bag folder, got {folder}: {error}") from error
         self._connections = {
             topic: self._bag.add_connection(topic, message_type, typestore=types)
             for topic, message_type in topics.items()

@@ -157,7 +157,7 @@ def _cache_values(metrics: MetricsSnapshot, engine: EngineHealth) -> dict[str, N
 
 def _judge_action(metrics: MetricsSnapshot, action: ActionHealth) -> Judgement:
     last = metrics.last
-    if action.publishers > 1:
+    if action.publishers > 1 and action.is_active:
         return ERROR, f"{action.publishers} publishers on {action.topic}: their actions alternate"
     if action.fault:
         return ERROR, action.fault

@@ -6,12 +6,13 @@ A pair whose policies do not match exchanges nothing, silently; the middleware's
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rclpy.duration import Duration
 from rclpy.lifecycle import LifecycleNode, LifecyclePublisher
 from rclpy.node import Node
+from rclpy.publisher import Publisher
 from rclpy.qos import (
     DurabilityPolicy,
     HistoryPolicy,
@@ -28,7 +29,9 @@ try:
         SubscriptionEventCallbacks,
         UnsupportedEventTypeError,
     )
-except ImportError:  # ROS 2 Humble
+    from rclpy.exceptions import InvalidHandle
+except ImportError:  # ROS 2 Humble, which is not what types are checked against
+    from rclpy.handle import InvalidHandle  # type: ignore[import-not-found, no-redef]
     from rclpy.qos_event import PublisherEventCallbacks, SubscriptionEventCallbacks, UnsupportedEventTypeError
 
 OnMismatch = Callable[[str], None]
@@ -73,13 +76,16 @@ def status_qos() -> QoSProfile:
     return QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=10, reliability=ReliabilityPolicy.RELIABLE)
 
 
-def instruction_qos() -> QoSProfile:
-    """The last instruction reaches a node that starts after it was given."""
+def instruction_qos(*, latched: bool) -> QoSProfile:
+    """``latched`` brings the last instruction to a node that starts after it was given, from publishers that
+    keep it (transient local). Such a subscription matches no other publisher, as that of ``ros2 topic pub``
+    by default; the other one matches all, and gets what is published from then on.
+    """
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST,
         depth=1,
         reliability=ReliabilityPolicy.RELIABLE,
-        durability=DurabilityPolicy.TRANSIENT_LOCAL,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
     )
 
 
@@ -87,11 +93,15 @@ def subscribe(
     node: Node,
     message_type: type,
     topic: str,
-    callback: Callable[[Any], None],
+    callback: Callable[..., None],
     qos: QoSProfile,
     on_mismatch: OnMismatch,
 ) -> Subscription:
-    """A subscription with overridable QoS. ``on_mismatch`` gets the policy that keeps a publisher away."""
+    """A subscription with overridable QoS. ``on_mismatch`` gets the policy that keeps a publisher away.
+
+    In the node's own callback group, which runs one callback at a time: an executor of several threads must
+    not write two images at once.
+    """
 
     def create(**events: Any) -> Subscription:
         return node.create_subscription(
@@ -104,9 +114,11 @@ def subscribe(
         )
 
     try:
-        return create(incompatible_qos=lambda event: on_mismatch(_policy(event)))
+        subscription = create(incompatible_qos=lambda event: on_mismatch(_policy(event)))
     except UnsupportedEventTypeError:
         return create(use_default_callbacks=False)
+    _let_destroyed_handlers_pass(subscription.event_handlers)
+    return subscription
 
 
 def lifecycle_publisher(
@@ -120,9 +132,38 @@ def lifecycle_publisher(
         )
 
     try:
-        return create(incompatible_qos=lambda event: on_mismatch(_policy(event)))
+        publisher = create(incompatible_qos=lambda event: on_mismatch(_policy(event)))
     except UnsupportedEventTypeError:
         return create(use_default_callbacks=False)
+    _let_destroyed_handlers_pass(publisher.event_handlers)
+    return publisher
+
+
+def silent_publisher(node: Node, message_type: type, topic: str) -> Publisher:
+    """One that is there to be seen: no message, no events."""
+    return node.create_publisher(
+        message_type, topic, 1, event_callbacks=PublisherEventCallbacks(use_default_callbacks=False)
+    )
+
+
+def _let_destroyed_handlers_pass(handlers: Sequence[Any]) -> None:
+    """Entities may be destroyed by one thread while an executor in another one prepares to wait for them.
+
+    rclpy lets destroyed subscriptions, services and timers pass then, but a handler of events raises out of
+    the spin: the executor has it in a list, which is older than its end.
+    """
+
+    def tolerant(handler: Any, add: Callable[[Any], None]) -> Callable[[Any], None]:
+        def add_to_wait_set(wait_set: Any) -> None:
+            try:
+                add(wait_set)
+            except InvalidHandle:
+                handler._event_index = None  # is not ready, whatever this wait set says
+
+        return add_to_wait_set
+
+    for handler in handlers:
+        handler.add_to_wait_set = tolerant(handler, handler.add_to_wait_set)
 
 
 def _policy(event: Any) -> str:

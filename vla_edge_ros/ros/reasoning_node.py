@@ -7,35 +7,44 @@ executor's thread; the reasoning thread and the watchdog thread belong to ``runt
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.clock import Clock, ClockType
 from rclpy.parameter import Parameter
-from rclpy.qos import QoSProfile
-from rclpy.subscription import Subscription
 from sensor_msgs.msg import Image
-from std_msgs.msg import String
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Engine
 from vla_edge_ros.engines.load import load_engine
 from vla_edge_ros.errors import VlaEdgeError
+from vla_edge_ros.ros.action_claim import LOOK_EVERY_S, ActionClaim
 from vla_edge_ros.ros.action_publisher import ActionPublisher
 from vla_edge_ros.ros.diagnostics import diagnose
 from vla_edge_ros.ros.diagnostics_publisher import TOPIC as DIAGNOSTICS_TOPIC
 from vla_edge_ros.ros.diagnostics_publisher import DiagnosticsPublisher
-from vla_edge_ros.ros.faults import FaultLog
 from vla_edge_ros.ros.frame_input import FrameInput
+from vla_edge_ros.ros.guarded_lifecycle import GuardedLifecycleNode
 from vla_edge_ros.ros.health import ActionHealth
 from vla_edge_ros.ros.health_watch import HealthWatch
+from vla_edge_ros.ros.instruction_input import InstructionInput
+from vla_edge_ros.ros.interrupts import breakable
 from vla_edge_ros.ros.log_bridge import LogBridge
-from vla_edge_ros.ros.parameters import NodeConfig, ParameterGate, declare, read
-from vla_edge_ros.ros.qos import OnMismatch, image_qos, instruction_qos, subscribe
+from vla_edge_ros.ros.parameters import (
+    LiveParameter,
+    NodeConfig,
+    ParameterGate,
+    declare,
+    errors_name_parameters,
+    read,
+)
+from vla_edge_ros.ros.qos import image_qos
 from vla_edge_ros.ros.run_recorder import RunRecorder
 from vla_edge_ros.ros.run_report import FrameCounts
 from vla_edge_ros.ros.spin import run_nodes
@@ -48,13 +57,8 @@ from vla_edge_ros.types import CycleRecord, MemoryReport
 # What the ROS-free modules log while this node runs.
 BRIDGED_LOGGERS = ("vla_edge_ros.runtime", "vla_edge_ros.engines", "vla_edge_ros.recording")
 
-# Before an activation, other publishers on the action topic must have had time to be discovered.
-DISCOVERY_S = 0.5
 
-SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
-
-
-class ReasoningNode(LifecycleNode):
+class ReasoningNode(GuardedLifecycleNode):
     """``start`` brings it up where the parameter ``autostart`` says so; ``stop`` ends it with zero motion."""
 
     def __init__(
@@ -64,19 +68,19 @@ class ReasoningNode(LifecycleNode):
         observers: Sequence[Callable[[CycleRecord], None]] = (),
         **node_args: Any,
     ):
-        super().__init__("vla_reasoner", automatically_declare_parameters_from_overrides=True, **node_args)
+        super().__init__("vla_reasoner", **node_args)
         self._created_s = time.monotonic()
         self._make_engine = make_engine
         self._observers = tuple(observers)
         self._recorder: RunRecorder | None = None
         self._is_active = False
         self._reasoner: Reasoner | None = None
+        self._claim: ActionClaim | None = None
         self._actions: ActionPublisher | None = None
         self._input: FrameInput | None = None
-        self._listening: list[Subscription] = []
+        self._instructions: InstructionInput | None = None
         self._memory = MemoryReport()
         self._engine_name = "none"
-        self._faults = FaultLog(self.get_logger().error)
         self._log_bridges = [
             LogBridge(logging.getLogger(name), self.get_logger()) for name in BRIDGED_LOGGERS
         ]
@@ -86,104 +90,72 @@ class ReasoningNode(LifecycleNode):
         self._node_config = NodeConfig()
         self._metrics = RunMetrics(self._config.timing.deadline_ms)
         self._health = HealthWatch(self)
-        self.add_on_set_parameters_callback(
-            ParameterGate(
-                (NodeConfig, VlaConfig),
-                live={"prompt.instruction": self._change_instruction},
-                is_open=lambda: self._reasoner is None,
-            )
-        )
+        instruction = LiveParameter(self._check_instruction, self._change_instruction)
+        ParameterGate(
+            (NodeConfig, VlaConfig),
+            live={"prompt.instruction": instruction},
+            is_open=lambda: self._reasoner is None,
+        ).guard(self)
+        # rclpy's executors have no event for a changed graph. Steady: see DiagnosticsPublisher.
+        watch = self.guarded(self._watch_graph, "while looking at the graph")
+        self.create_timer(LOOK_EVERY_S, watch, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._diagnostics = DiagnosticsPublisher(self, self._gather)
 
     # Bringing up and taking down
 
     def start(self) -> None:
         """Configure and activate, unless a lifecycle manager shall. A failure is logged, the node lives."""
-        if not self.get_parameter("autostart").value:
-            return
-        if self.trigger_configure() == SUCCESS:
-            self.trigger_activate()
-
-    def stop(self) -> None:
-        """Zero motion, the last message on the wire; then give everything back. Safe to call twice."""
-        if self._reasoner is not None:
-            self.trigger_shutdown()
-            self._release()
+        if self.get_parameter("autostart").value:
+            super().start()
 
     def destroy_node(self) -> None:
         """Also end the bridges: a logger outlives the node."""
+        super().destroy_node()
         for bridge in self._log_bridges:
             bridge.close()
-        super().destroy_node()
 
-    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._attempt("configure", self._configure, on_failure=self._release)
-
-    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        result = self._attempt("activate", self._activate, on_failure=lambda: None)
-        return super().on_activate(state) if result == SUCCESS else result
-
-    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        if self._attempt("deactivate", self._halt, on_failure=self._release) == SUCCESS:
-            return super().on_deactivate(state)
-        return TransitionCallbackReturn.ERROR
-
-    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        self._release()
-        return SUCCESS
-
-    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        self._release()
-        return SUCCESS
-
-    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """After an unexpected exception in a transition: unconfigured, from where all can be tried again."""
-        self._release()
-        return SUCCESS
-
-    def _attempt(
-        self, what: str, transition: Callable[[], None], on_failure: Callable[[], None]
-    ) -> TransitionCallbackReturn:
-        """rclpy drops the traceback of an exception in a transition; and what a user can mend is no error."""
-        try:
-            transition()
-        except VlaEdgeError as error:
-            self._faults.report(f"cannot {what}: {error}", lasting=True)
-        except Exception:  # whatever a broken installation throws: the node must stay to tell about it
-            self._faults.report(f"cannot {what}:\n{traceback.format_exc()}", lasting=True)
-        else:
-            self._faults.clear()
-            return SUCCESS
-        on_failure()
-        return FAILURE
-
-    def _configure(self) -> None:
+    def configure(self) -> None:
         self._node_config = read(self, NodeConfig)
         self._config = config = read(self, VlaConfig)
+        discovery_s = self._node_config.discovery_ms / 1000
+        self._claim = ActionClaim(self, self.resolve_topic_name("action"), self._created_s, discovery_s)
         self._actions = ActionPublisher(self, config, self._now_ns, self._health.note_action_mismatch)
-        engine = self._make_engine(config)
         recorder = self._open_recorder(config, self._actions)
         sink = ObservedSink(self._actions, (*self._observers, recorder.record))
-        self._reasoner = Reasoner(config, engine, sink, self._now_ns, self._faults.report)
-        self._metrics = self._reasoner.metrics
-        self._reasoner.warm_up()
-        self._memory, self._engine_name = engine.memory(), engine.name
+        with errors_name_parameters(config):
+            self._reasoner = self._warm_reasoner(config, sink)
         recorder.note_memory(self._memory)
+        self._subscribe(self._reasoner)
+        self.get_logger().info(
+            f"configured: {self._engine_name} engine, {self._memory.total_bytes / 2**20:.0f} MB, "
+            f"{config.cache.capacity_slots} slots, eviction {config.cache.eviction}"
+        )
+
+    def _warm_reasoner(self, config: VlaConfig, sink: ObservedSink) -> Reasoner:
+        """What takes seconds to minutes may be broken off; an engine that exists is closed then."""
+        with breakable():
+            engine = self._make_engine(config)
+        try:
+            reasoner = Reasoner(config, engine, sink, self._now_ns, self.faults.report)
+            with breakable():
+                reasoner.warm_up()
+        except BaseException:
+            engine.close()
+            raise
+        self._metrics = reasoner.metrics
+        self._memory, self._engine_name = engine.memory(), engine.name
+        return reasoner
+
+    def _subscribe(self, reasoner: Reasoner) -> None:
         stamps = StampRules(self._node_config.max_stamp_lead_ms)
         self._input = FrameInput(
-            self._reasoner.slot, config.frame, stamps, self._now_ns, self.get_logger().warning
+            reasoner.slot, self._config.frame, stamps, self._now_ns, self.get_logger().warning
         )
-        images = self._listen(
+        images = self.listen(
             Image, "image", self._input.receive, image_qos(), self._health.note_camera_mismatch
         )
         self._health.begin(self._input, images.topic_name)
-        self._listen(
-            String, "instruction", self._receive_instruction, instruction_qos(), self._warn_of_instructions
-        )
-        self.get_logger().info(
-            f"configured: {engine.name} engine, {self._memory.total_bytes / 2**20:.0f} MB, "
-            f"{config.cache.capacity_slots} slots, eviction {config.cache.eviction}"
-        )
+        self._instructions = InstructionInput(self, self._receive_instruction)
 
     def _open_recorder(self, config: VlaConfig, actions: ActionPublisher) -> RunRecorder:
         topics = {**actions.topics, DIAGNOSTICS_TOPIC: DiagnosticArray}
@@ -193,82 +165,99 @@ class ReasoningNode(LifecycleNode):
             self.get_logger().info(f"recording the run to {recorder.folder}")
         return recorder
 
-    def _activate(self) -> None:
-        assert self._actions is not None and self._reasoner is not None
-        time.sleep(max(0.0, self._created_s + DISCOVERY_S - time.monotonic()))
-        publishers = self.count_publishers(self._actions.topic)
-        if publishers > 1:
-            raise VlaEdgeError(
-                f"{self._actions.topic} must have no other publisher, got {publishers - 1}: "
-                "two policies would alternate"
-            )
-        self._reasoner.start()  # its first message is a period away, the publisher is enabled before that
+    def activate(self) -> None:
+        assert self._actions is not None and self._reasoner is not None and self._claim is not None
+        try:
+            self._await_claim(self._claim)
+            self._reasoner.start()  # its first message is a period away, the publisher is enabled before that
+        except BaseException:
+            self._claim.withdraw()
+            raise
         self._is_active = True
         timing = self._config.timing
         self.get_logger().info(f"active: an action every {timing.period_ms:g} ms on {self._actions.topic}")
 
-    def _halt(self) -> None:
-        """Join the threads; publish zero motion while the publisher still may; wait until it has arrived."""
-        if self._reasoner is None or self._actions is None:
-            return
-        self._reasoner.stop()
-        if self._is_active:
-            self._actions.wait_delivered()
-        self._is_active = False
+    def _await_claim(self, claim: ActionClaim) -> None:
+        """Until all who publish actions must have been seen; ``VlaEdgeError`` where another goes first."""
+        is_settled = False
+        with breakable():
+            while not is_settled:
+                if obstacle := claim.obstacle():
+                    raise VlaEdgeError(obstacle)
+                claim.make()
+                time.sleep(LOOK_EVERY_S)
+                is_settled = claim.is_settled()
+            if obstacle := claim.obstacle():
+                raise VlaEdgeError(obstacle)
 
-    def _release(self) -> None:
-        """Undo a configuration, whole or partial."""
-        self._halt()
-        for subscription in self._listening:
-            self.destroy_subscription(subscription)
-        self._listening.clear()
-        self._health.end()
-        if self._reasoner is not None:
-            self._reasoner.close()
-        if self._actions is not None:
-            self._actions.destroy()
-        if self._recorder is not None:
-            self._diagnostics.on_message = lambda topic, message: None
-            self._recorder.close()
-            if dropped := self._recorder.dropped:
-                self.get_logger().warning(f"recording: {dropped} rows or messages did not reach the disk")
-        self._reasoner = self._actions = self._recorder = None
+    def _watch_graph(self) -> None:
+        """Two publishers may find each other late. One stops: which one, both know by the same rule."""
+        if self._instructions is not None:
+            self._instructions.look_for_latched()
+        if self._is_active and self._claim is not None and (obstacle := self._claim.obstacle()):
+            self.trigger_deactivate()
+            self.faults.report(f"stopped with zero motion: {obstacle}", lasting=True)
+
+    def halt(self) -> None:
+        """Join the threads; publish zero motion while the publisher still may; wait until it has arrived."""
+        try:
+            if self._reasoner is not None:
+                self._reasoner.stop()
+            if self._is_active and self._actions is not None:
+                self._actions.wait_delivered()
+        finally:
+            self._is_active = False
+            if self._claim is not None:
+                self._claim.withdraw()
+
+    def release(self) -> None:
+        """Undo a configuration, whole or partial. What fails is told, and does not keep the rest."""
+        for step in (self.halt, self.unsubscribe, self._health.end, self._close):
+            try:
+                step()
+            except Exception:
+                self.faults.report(f"while releasing:\n{traceback.format_exc()}")
+        self._reasoner = self._claim = self._actions = self._recorder = self._instructions = None
+
+    def _close(self) -> None:
+        """In this order: who writes ends before what is written to."""
+        self._diagnostics.on_message = lambda topic, message: None
+        with contextlib.ExitStack() as closing:
+            for part in (self._claim, self._actions):
+                if part is not None:
+                    closing.callback(part.destroy)
+            if self._recorder is not None:
+                closing.callback(self._close_recorder, self._recorder)
+            if self._reasoner is not None:
+                closing.callback(self._reasoner.close)
+
+    def _close_recorder(self, recorder: RunRecorder) -> None:
+        recorder.close()
+        if recorder.dropped:
+            self.get_logger().warning(
+                f"recording: {recorder.dropped} rows or messages did not reach the disk"
+            )
 
     # Callbacks
 
-    def _listen(
-        self,
-        message_type: type,
-        topic: str,
-        callback: Callable[[Any], None],
-        qos: QoSProfile,
-        on_mismatch: OnMismatch,
-    ) -> Subscription:
-        def guarded(message: Any) -> None:
-            try:
-                callback(message)
-            except Exception:  # rclpy ends its spin on any; the next message may be a good one
-                self._faults.report(f"in the callback of {topic}:\n{traceback.format_exc()}")
-
-        subscription = subscribe(self, message_type, topic, guarded, qos, on_mismatch)
-        self._listening.append(subscription)
-        return subscription
-
-    def _warn_of_instructions(self, policy: str) -> None:
-        self.get_logger().warning(
-            f"a publisher of instructions does not match in {policy}: it must be reliable and transient local"
-        )
-
-    def _receive_instruction(self, message: String) -> None:
-        result = self.set_parameters([Parameter("prompt.instruction", value=message.data)])[0]
+    def _receive_instruction(self, text: str) -> None:
+        result = self.set_parameters([Parameter("prompt.instruction", value=text)])[0]
         if not result.successful:
-            self.get_logger().warning(f"instruction refused, the old one stays: {result.reason}")
+            self.get_logger().warning(
+                f"instruction refused, the old one stays: {result.reason}", throttle_duration_sec=1.0
+            )
+
+    def _check_instruction(self, text: str) -> None:
+        with self.turn:
+            replace(self._config.prompt, instruction=text)
+            if self._reasoner is not None:
+                self._reasoner.check_instruction(text)
 
     def _change_instruction(self, text: str) -> None:
-        assert self._reasoner is not None
-        self._reasoner.set_instruction(text)
-        # Throttled: a planner may send one every cycle.
-        self.get_logger().info(f"instruction: {text}", throttle_duration_sec=1.0)
+        with self.turn:
+            if self._reasoner is not None and self._reasoner.set_instruction(text):
+                # Throttled: a planner may send one every cycle.
+                self.get_logger().info(f"instruction: {text}", throttle_duration_sec=1.0)
 
     # Watching
 
@@ -289,6 +278,10 @@ class ReasoningNode(LifecycleNode):
         return FrameCounts(self._input.written, self._input.overwritten, self._input.refused.total())
 
     def _gather(self) -> Sequence[DiagnosticStatus]:
+        with self.turn:
+            return self._look()
+
+    def _look(self) -> Sequence[DiagnosticStatus]:
         config = self._config
         engine = self._health.engine(config, self._actions, self._engine_name, self._memory)
         return diagnose(
@@ -307,10 +300,10 @@ class ReasoningNode(LifecycleNode):
             state=state,
             is_active=self._is_active,
             topic=topic,
-            publishers=self.count_publishers(topic) if topic else 0,
+            publishers=1 + self._claim.rivals() if self._claim else 0,
             mismatch=self._health.action_mismatch,
-            fault=self._faults.current(),
-            faults=self._faults.count,
+            fault=self.faults.current(),
+            faults=self.faults.count,
         )
 
     def _now_ns(self) -> int:

@@ -21,6 +21,7 @@ from vla_edge_ros.replay.open_source import open_source
 from vla_edge_ros.replay.pacing import frames_by_tick
 from vla_edge_ros.replay.read_ahead import ReadAhead
 from vla_edge_ros.ros.camera_publisher import CameraPublisher
+from vla_edge_ros.ros.interrupts import breakable
 from vla_edge_ros.ros.log_bridge import LogBridge
 from vla_edge_ros.ros.parameters import declare_config
 from vla_edge_ros.ros.spin import Runnable, StopRequest, run_nodes
@@ -48,7 +49,8 @@ class ReplayNode(Node):
         try:
             config = self.config = declare_config(self, ReplayConfig)
             self._camera = CameraPublisher(self, config.frame_id)
-            source = open_source(config.source, rate_hz=config.rate_hz, bag_topic=config.bag_topic)
+            with breakable():  # a damaged bag is searched from end to end
+                source = open_source(config.source, rate_hz=config.rate_hz, bag_topic=config.bag_topic)
         except BaseException:
             self._log_bridge.close()
             self.destroy_node()

@@ -41,7 +41,11 @@ class RunRecorder:
         self._cycles = CycleRecorder(config.recording.path, config)
         if writer:
             names = {topic: TYPES[message_type] for topic, message_type in topics.items()}
-            self._bag = writer(self._cycles.folder / "topics", names)
+            try:
+                self._bag = writer(self._cycles.folder / "topics", names)
+            except BaseException:
+                self.close()  # the table's thread and file
+                raise
 
     @property
     def folder(self) -> str:

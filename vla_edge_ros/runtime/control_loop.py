@@ -7,6 +7,7 @@ thread and no engine by name; time comes in as two functions, so a test can run 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,12 +18,14 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Engine
-from vla_edge_ros.errors import EngineError
+from vla_edge_ros.errors import EngineError, EngineLostError, drop_tracebacks
 from vla_edge_ros.kv_cache.cache import Chunk, KvCache
 from vla_edge_ros.runtime.admission import Admission
 from vla_edge_ros.runtime.cycle_answers import CycleAnswers
 from vla_edge_ros.runtime.draft_choice import DraftChoice
 from vla_edge_ros.types import NS_PER_MS, Action, ChunkTimes, CycleRecord, Frame, Outcome
+
+LOGGER = logging.getLogger(__name__)
 
 Describe = Callable[[NDArray[np.uint8], NDArray[np.float32]], "NDArray[np.float32] | None"]
 DecodeAction = Callable[[tuple[int, ...]], NDArray[np.float64]]
@@ -84,6 +87,7 @@ class ControlLoop:
         self._draft: tuple[int, ...] = ()  # of this cycle
         self._scheduled_ns = 0
         self._progress = ChunkTimes(0)
+        self.engine_lost = ""  # why the engine can never work again, once that is so
 
     @property
     def instruction(self) -> str:
@@ -110,6 +114,8 @@ class ControlLoop:
         """Answer one grid point; None where the watchdog answered first."""
         self._scheduled_ns = scheduled_ns
         record = CycleRecord(cycle, Outcome.NO_FRAME_YET, skipped_cycles=skipped)
+        if self.engine_lost:
+            return self._fall_back(replace(record, outcome=Outcome.ENGINE_ERROR, error=self.engine_lost))
         try:
             self._write_waiting_prompt()
             frame = self._slot.latest()
@@ -122,7 +128,10 @@ class ControlLoop:
         except EngineError as error:
             # The chunk, if one was open, has been rolled back on the way here. An exception that somebody
             # keeps would keep, by its traceback, the lease on this cycle's frame.
-            error.__traceback__ = None
+            drop_tracebacks(error)
+            if isinstance(error, EngineLostError):
+                self.engine_lost = str(error)
+                LOGGER.error(self.engine_lost)  # once: from now on each cycle falls back without a word
             return self._fall_back(replace(record, outcome=Outcome.ENGINE_ERROR, error=str(error)))
 
     def _write_waiting_prompt(self) -> None:
@@ -134,7 +143,7 @@ class ControlLoop:
             self._cache.flush()
         try:
             self._engine.write_prompt(prompt.token_ids, self._cache.set_prompt(len(prompt.token_ids)))
-        except EngineError:
+        except Exception:
             # Its pages hold garbage now. The one before has worked; it is tried until it works again.
             self._replace_waiting(prompt, self._pinned_prompt)
             raise

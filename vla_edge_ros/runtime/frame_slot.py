@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The newest frame, from one writer thread to one reader thread, without a queue and without a lock.
+"""The newest frame, from writers that take turns to one reader thread, without a queue and without a lock.
 
 Face of ``csrc/native/frame_slot.hpp``, where the protocol is explained.
 """
@@ -26,8 +26,9 @@ class FrameSlot:
     def write(self, pixels: NDArray[np.uint8], stamp_ns: int) -> bool:
         """Copy a frame in; True when it replaced one that nobody had read. Never waits, never allocates.
 
-        Writer thread only: the first thread that writes; a second one gets ``RuntimeError``. ``ValueError``
-        for another shape, dtype or layout. Frames are numbered from 1. The GIL is free during the copy.
+        Any thread, one at a time: ``RuntimeError``, counted in ``refused_writes``, while another write is in
+        progress. ``ValueError`` for another shape, dtype or layout. Frames are numbered from 1. The GIL is
+        free during the copy.
         """
         return self._native.write(pixels, stamp_ns)
 
@@ -57,6 +58,11 @@ class FrameSlot:
     def taken(self) -> int:
         """Frames that were read, each counted once: written - overwritten - taken is 0 or 1."""
         return self._native.taken
+
+    @property
+    def refused_writes(self) -> int:
+        """Writes that were refused because another one was in progress."""
+        return self._native.refused_writes
 
     @property
     def memory_address(self) -> int:

@@ -16,10 +16,14 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Engine
-from vla_edge_ros.errors import EngineError
+from vla_edge_ros.errors import EngineError, EngineLostError, drop_tracebacks
 from vla_edge_ros.kv_cache.cache import KvCache
 from vla_edge_ros.kv_cache.descriptor import describe
 from vla_edge_ros.kv_cache.eviction import make_policy
@@ -111,13 +115,16 @@ class Reasoner:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
 
     def start(self) -> None:
-        """Start both threads on a fresh grid; ``EngineError`` where the run before still computes.
+        """Start both threads on a fresh grid.
 
-        Of that run the prompt and what was learned of the machine's speed stay; what was seen is forgotten,
-        unless ``cache.keep_on_deactivate`` says otherwise. Its last action is not repeated in either case.
+        ``EngineError`` where the run before still computes, or the engine can never work again. Of that run
+        the prompt and what was learned of the machine's speed stay; what was seen is forgotten, unless
+        ``cache.keep_on_deactivate`` says otherwise. Its last action is not repeated in either case.
         """
         if any(thread.is_alive() for thread in self._threads):
             raise EngineError("expected the run before to have ended, but its engine still computes a chunk")
+        if self._loop.engine_lost:
+            raise EngineLostError(self._loop.engine_lost)
         if not self._config.cache.keep_on_deactivate:
             self._loop.forget()
         self.metrics.reset()
@@ -148,9 +155,21 @@ class Reasoner:
             return
         self._engine.close()
 
-    def set_instruction(self, text: str) -> None:
-        """Pin another instruction from the next cycle on; ``InstructionError`` where it is too long."""
-        self._loop.change_prompt(Prompt(text, token_ids(text, self._config)))
+    def check_instruction(self, text: str) -> NDArray[np.int64]:
+        """Its token ids; ``ConfigError`` where it is blank, ``InstructionError`` where it is too long."""
+        replace(self._config.prompt, instruction=text)
+        return token_ids(text, self._config)
+
+    def set_instruction(self, text: str) -> bool:
+        """Pin another instruction from the next cycle on; raises as ``check_instruction`` does.
+
+        False, and nothing changes, where it is the one that is pinned or waits to be: a planner may repeat
+        itself, and what the camera saw must not be forgotten for that.
+        """
+        if text == self.instruction:
+            return False
+        self._loop.change_prompt(Prompt(text, self.check_instruction(text)))
+        return True
 
     @property
     def instruction(self) -> str:
@@ -169,7 +188,7 @@ class Reasoner:
                 self._loop.run_cycle(cycle, scheduled_ns, skipped)
             except Exception as error:  # nothing may end this thread: the robot would be left without answers
                 self._report_crash()
-                error.__traceback__ = None  # it holds the lease on this cycle's frame
+                drop_tracebacks(error)  # they hold the lease on this cycle's frame
                 self._answer_crash(CycleRecord(cycle, Outcome.ENGINE_ERROR, error=repr(error)), scheduled_ns)
 
     def _report_crash(self) -> None:

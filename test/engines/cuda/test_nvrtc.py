@@ -16,7 +16,7 @@ except (ImportError, RuntimeError) as error:
     pytest.skip(f"NVRTC cannot be loaded: {error}", allow_module_level=True)
 
 from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, FrameConfig, VlaConfig
-from vla_edge_ros.engines.cuda.load import nvrtc
+from vla_edge_ros.engines.cuda.load import nvrtc, probe
 from vla_edge_ros.engines.cuda.load.kernels import loading_sources, pass_sources
 from vla_edge_ros.engines.cuda.plan.sizes import Device, plan
 from vla_edge_ros.errors import KernelCompileError
@@ -95,10 +95,16 @@ def test_all_kernels_compile_at_odd_sizes(weights, kv):
         assert nvrtc.compile_kernels(file, 87, macros)
 
 
-def test_every_kernel_file_is_compiled_by_some_pass():
+@pytest.mark.parametrize("architecture", CHIPS)
+def test_the_probes_kernel_compiles_past_the_cache(architecture, cache_folder):
+    assert nvrtc.compile_anew(probe.FILE, architecture, {}).startswith(b"\x7fELF")
+    assert not cache_folder.exists()
+
+
+def test_every_kernel_file_is_compiled_by_some_pass_or_by_the_probe():
     config = VlaConfig(engine=EngineConfig(draft="last_action"))
     sizes = plan(QWEN2_5_CODER_1_5B, config, Device("chip", 90, *CHIPS[90]))
-    assert {file for file, _, _ in every_source(sizes)} == {
+    assert {file for file, _, _ in every_source(sizes)} | {probe.FILE} == {
         name for name in nvrtc.kernel_text() if name.endswith(".cu")
     }
 

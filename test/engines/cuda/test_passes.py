@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 from collections import defaultdict
 
+import numpy as np
 import pytest
 
 pytest.importorskip("cupy")
@@ -143,7 +144,7 @@ def test_random_weights_cover_each_tensor_once(recorded, monkeypatch):
     from vla_edge_ros.engines.cuda.load import packed_weights
 
     sizes, memory, kernels, calls = recorded
-    monkeypatch.setattr(packed_weights, "pinned_array", lambda shape, dtype: None)
+    monkeypatch.setattr(packed_weights, "pinned_array", np.zeros)
 
     class Piece:
         ptr = 1 << 30
@@ -155,7 +156,7 @@ def test_random_weights_cover_each_tensor_once(recorded, monkeypatch):
     rows = defaultdict(int)
     for kernel, *_, values in calls:
         if kernel in ("pack_tiles", "quantise_int8", "quantise_int4"):
-            from_end = values[-8:]  # from here on all three have the same arguments
+            from_end = values[-9:-1]  # from here on all three have the same arguments
             rows[values[0], from_end[5], from_end[7]] += from_end[2]
     assert (
         sum(rows.values())

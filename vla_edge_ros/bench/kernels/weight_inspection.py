@@ -54,11 +54,13 @@ def read_weights(engine: CudaEngine, target: Target) -> tuple[range, Float]:
     buffer = engine.buffers.array(target.buffer, np.uint8, (engine.buffers.parts[target.buffer],))
     data = buffer[target.offset : target.offset + packed].get()
     rows, k = np.ix_(packed_rows(target, np.array(kept)), np.arange(shape[1]))
-    return kept, _values(target, target.matrix, data, rows, k)
+    return kept, _values(target.weights, target.matrix, data, rows, k)
 
 
-def _values(target: Target, matrix: tuple[int, int], data: NDArray[np.uint8], rows: Index, k: Index) -> Float:
-    weights, columns = target.weights, matrix[1]
+def _values(
+    weights: WeightFormat, matrix: tuple[int, int], data: NDArray[np.uint8], rows: Index, k: Index
+) -> Float:
+    columns = matrix[1]
     tile = rows // TILE_ROWS * weights.k_tiles(columns) + k // weights.tile_k
     byte, bit = element_offsets(weights, rows, k)
     at = tile * TILE_BYTES + byte

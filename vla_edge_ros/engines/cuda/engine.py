@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Decoded, Vision
 from vla_edge_ros.engines.cuda.load.device import current_device
+from vla_edge_ros.engines.cuda.load.device_errors import FAILURES, device_failure, explain
 from vla_edge_ros.engines.cuda.load.kernels import load_kernels, loading_sources, pass_sources
 from vla_edge_ros.engines.cuda.load.memory import MB, DeviceMemory, PeakSampler, pinned_array
 from vla_edge_ros.engines.cuda.load.packed_weights import PIECE_BYTES, WeightLoader, weight_needs
 from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs
-from vla_edge_ros.engines.cuda.plan.chunk_state import NO_ROWS, LiveRows, state_dtype, write_state
+from vla_edge_ros.engines.cuda.plan.chunk_state import LiveRows, state_dtype, write_state
 from vla_edge_ros.engines.cuda.plan.sizes import plan
 from vla_edge_ros.engines.cuda.run.decode_steps import DecodeSteps
 from vla_edge_ros.engines.cuda.run.drafts import DraftedTokens
@@ -34,8 +35,9 @@ from vla_edge_ros.engines.cuda.run.passes import (
     launch_embed_drafts,
     launch_embed_frame,
 )
+from vla_edge_ros.engines.failures import raises_engine_errors
 from vla_edge_ros.engines.numpy_ops import rope_angles
-from vla_edge_ros.errors import EngineError
+from vla_edge_ros.errors import EngineError, EngineLostError
 from vla_edge_ros.model.decoder_config import resolve
 from vla_edge_ros.model.weights import Weights, open_weights
 from vla_edge_ros.types import CacheView, MemoryReport
@@ -43,9 +45,16 @@ from vla_edge_ros.types import CacheView, MemoryReport
 log = logging.getLogger(__name__)
 
 
+NOT_FINITE = {1: "hidden states", 2: "logits"}  # the status beside a token, of candidate.cuh
+
+
+@raises_engine_errors(*FAILURES, explain=explain)
 class CudaEngine:
     """``engines.base.Engine`` on one GPU. For tests and benchmarks: ``sizes``, ``stream``,
-    ``buffers``, ``kernels``, ``passes`` and ``steps``."""
+    ``buffers``, ``kernels``, ``passes`` and ``steps``.
+
+    ``lost``: why nothing but ``close`` works any more; else empty.
+    """
 
     name = "cuda"
 
@@ -53,10 +62,11 @@ class CudaEngine:
         """``weights``: those to take in place of the ones that ``config.model`` names."""
         self._config = config
         self._weights = weights
-        self._loaded = False
+        self.is_loaded = False
+        self.lost = ""
 
     def load(self) -> None:
-        if self._loaded:
+        if self.is_loaded:
             return
         decoder = self._weights.config if self._weights else resolve(self._config.model)
         device = current_device()
@@ -76,7 +86,7 @@ class CudaEngine:
             self._taken = taken.pop_all()
         self._view: CacheView | None = None
         self._embedded = False
-        self._loaded = True
+        self.is_loaded = True
 
     def _compile(self) -> None:
         sizes, device = self.sizes, self.sizes.device
@@ -115,13 +125,12 @@ class CudaEngine:
         sizes, memory, stream = self.sizes, self.buffers, self.stream
         out = (self._tokens_out.ctypes.data, self._status.ctypes.data)
         self.passes = {name: Pass(name, sizes, self.kernels, memory, *out) for name in sizes.passes}
-        frame_row, action_row = (LiveRows(1), NO_ROWS), (NO_ROWS, LiveRows(1))
-        for name, rows in {"decode": action_row, "prefill": frame_row, "verify": action_row}.items():
+        one, none = LiveRows(1), LiveRows(0)
+        for name, rows in {"decode": (none, one), "prefill": (one, none), "verify": (none, one)}.items():
             if name in sizes.passes:
                 write_state(self._states[name], [0], [1], sizes.page_slots, *rows)
         if sizes.draft_tokens:
-            one_each = (LiveRows(1), LiveRows(1))
-            write_state(self._states["drafted"], [0, 1], [1, 1], sizes.page_slots, *one_each)
+            write_state(self._states["drafted"], [0, 1], [1, 1], sizes.page_slots, one, one)
         copy_to_device(stream.ptr, memory["decode_state"], self._states["decode"])
 
         def embed() -> None:
@@ -193,6 +202,7 @@ class CudaEngine:
                 f"expected uint8 pixels {self._pixels.shape}, got {pixels.dtype} {pixels.shape}"
             )
         np.copyto(self._pixels, pixels)
+        self._embedded = False
         vision_ms = self._embed.run()
         self._embedded = True
         return Vision(self._pooled.copy(), vision_ms)
@@ -206,7 +216,7 @@ class CudaEngine:
         if int(view.fills[-1]) != tokens:
             raise EngineError(f"expected a frame page of {tokens} vision tokens, got {int(view.fills[-1])}")
         guesses, frame, slots = self._usable(draft), LiveRows(tokens), self.sizes.page_slots
-        self._first_step: int | None = None
+        self._first_step: int | None = None  # the first that runs as a plain step, once one is prepared
         prefill_ms = 0.0
         if guesses:
             rows = LiveRows(len(guesses))
@@ -250,22 +260,23 @@ class CudaEngine:
                 self.steps.stop()
         return Decoded(tuple(self._action.tokens[:count]), tuple(step_ms), stopped=False)
 
-    def _prepare_steps(self, view: CacheView, settled: int) -> None:
-        """For plain steps from the last of ``settled`` tokens on; the steps of a chunk follow each other."""
+    def _prepare_steps(self, view: CacheView, settled: int) -> int:
+        """For plain steps from the last of ``settled`` tokens on, in a row; returns ``settled``."""
         self._first_step = settled
         pages, fills = np.append(view.pages, view.action_page), np.append(view.fills, settled)
         rows, at = LiveRows(1, settled - 1), settled - 1
         write_state(self._states["decode"], pages, fills, self.sizes.page_slots, action=rows, step=at)
         copy_to_device(self.stream.ptr, self.buffers["decode_state"], self._states["decode"])
+        return settled
 
     def _plain_step(self, view: CacheView, count: int) -> float:
         """Settles one token."""
         at = len(self._action.tokens)
-        if self._first_step is None:  # guesses were settled before
-            self._prepare_steps(view, at)
+        first = self._first_step
+        if first is None:  # guesses were settled before
+            first = self._prepare_steps(view, at)
             self._embed_last_token()
-        assert self._first_step is not None
-        step_ms = self.steps.run(at - self._first_step, count - self._first_step)
+        step_ms = self.steps.run(at - first, count - first)
         self._require_finite(f"decode step {at}", at)
         self._action.settle([int(self._tokens_out[at])], ())
         return step_ms
@@ -313,19 +324,26 @@ class CudaEngine:
         return MemoryReport(dict(self.buffers.parts), self._sampler.peak_bytes())
 
     def close(self) -> None:
-        if not self._loaded:
+        if not self.is_loaded:
             return
-        self._loaded, self._view = False, None
-        self._taken.close()
+        self.is_loaded, self._view = False, None
+        if self.lost:
+            return  # the process gives everything back; here each piece would be one more error
+        try:
+            self._taken.close()
+        except RuntimeError as failure:
+            log.error("%s", device_failure(failure))
         del self._embed, self._prefill, self.steps, self.passes, self.kernels
-        if self.sizes.draft_tokens:
-            del self._drafted_graph, self._verify_graph
+        for graph in ("_drafted_graph", "_verify_graph"):  # where there are drafts
+            self.__dict__.pop(graph, None)
 
     def _require_finite(self, what: str, token: int = 0) -> None:
-        if self._status[token]:
+        if status := int(self._status[token]):
             self._view = None
-            raise EngineError(f"expected finite hidden states, got NaN or infinity from {what}")
+            raise EngineError(f"expected finite {NOT_FINITE[status]}, got NaN or infinity from {what}")
 
     def _require_loaded(self) -> None:
-        if not self._loaded:
+        if self.lost:
+            raise EngineLostError(self.lost)
+        if not self.is_loaded:
             raise EngineError("expected load() before the engine is used, or it was closed")

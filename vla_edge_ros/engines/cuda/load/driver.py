@@ -11,6 +11,7 @@ import ctypes
 from functools import cache
 from typing import Any
 
+from vla_edge_ros.engines.cuda.load.device_errors import cuda_error
 from vla_edge_ros.errors import EngineError
 
 MAX_DYNAMIC_SHARED_SIZE = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -53,7 +54,7 @@ def _check(status: int, what: str) -> None:
         return
     text = ctypes.c_char_p()
     _driver().cuGetErrorString(status, ctypes.byref(text))
-    raise EngineError(f"{what} failed: {(text.value or b'unknown error').decode()} ({status})")
+    raise cuda_error(status, f"{what} failed: {(text.value or b'unknown error').decode()} ({status})")
 
 
 def set_function_attribute(function: int, attribute: int, value: int) -> None:

@@ -131,11 +131,12 @@ SIGNATURES: Mapping[str, tuple[Any, ...]] = {
     "patch_projection": (_P, _P, _P),
     "pool_tokens": (_P, _P),
     "random_bfloat16": (_P, _L, _L, _L, _D, _D),
-    "pack_tiles": (_P, _P, _I, _L, _L, _L, _L, _L, _I, _I),
-    "quantise_int8": (_P, _P, _P, _I, _L, _L, _L, _L, _L, _I, _I),
-    "quantise_int4": (_P, _P, _P, _I, _L, _L, _L, _L, _L, _I, _I),
-    "to_float": (_P, _P, _I, _L, _L, _I, _I),
+    "pack_tiles": (_P, _P, _I, _L, _L, _L, _L, _L, _I, _I, _P),
+    "quantise_int8": (_P, _P, _P, _I, _L, _L, _L, _L, _L, _I, _I, _P),
+    "quantise_int4": (_P, _P, _P, _I, _L, _L, _L, _L, _L, _I, _I, _P),
+    "to_float": (_P, _P, _I, _L, _L, _I, _I, _P),
     "stream_read": (_P, _P, _I, _I),
+    "count_threads": (_P, _I),
 }
 
 

@@ -105,7 +105,10 @@ class PeakSampler:
     def _run(self) -> None:
         cupy.cuda.runtime.setDevice(self._device)
         while not self._stop.wait(SAMPLE_PERIOD_S):
-            self._peak_bytes = max(self._peak_bytes, used_bytes())  # written by this thread only
+            try:
+                self._peak_bytes = max(self._peak_bytes, used_bytes())  # written by this thread only
+            except cupy.cuda.runtime.CUDARuntimeError:  # the loading thread meets it too, and can say so
+                return
 
     def close(self) -> None:
         """End the sampling; ``peak_bytes`` can still be asked. Safe to call twice."""

@@ -66,6 +66,11 @@ def compile_kernels(file: str, architecture: int, macros: Mapping[str, str | int
     return code
 
 
+def compile_anew(file: str, architecture: int, macros: Mapping[str, str | int]) -> bytes:
+    """``compile_kernels`` past the cache: to see whether this machine can compile."""
+    return _compile(file, options(architecture, macros))
+
+
 def _key(file: str, chosen: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
     for part in (file, *chosen, str(nvrtc.getVersion())):

@@ -20,6 +20,8 @@ from vla_edge_ros.engines.cuda.load.kernels import Kernel
 from vla_edge_ros.engines.cuda.load.memory import DeviceMemory, pinned_array
 from vla_edge_ros.engines.cuda.plan.sizes import Sizes
 from vla_edge_ros.engines.cuda.plan.weight_format import BF16, WeightFormat
+from vla_edge_ros.errors import EngineError
+from vla_edge_ros.model.finite_weights import finite, require_finite
 from vla_edge_ros.model.patch_embedding import PATCH_PROJECTION, patch_projection
 from vla_edge_ros.model.random_weights import RandomWeights, scale_and_offset, tensor_key
 from vla_edge_ros.model.tensor_shapes import EMBEDDING, FINAL_NORM, head_name, layer_prefix, tensor_shapes
@@ -143,15 +145,19 @@ class WeightLoader:
         self._memory, self._kernels, self._weights, self._stream = memory, kernels, weights, stream
         self._host = pinned_array((PIECE_BYTES,), np.uint8)
         self._piece = memory.take("loading piece", PIECE_BYTES)
+        self._not_finite = pinned_array((1,), np.int32)  # a kernel's mark (packing.cuh)
 
     def load(self, sizes: Sizes, frame: FrameConfig, seed: int, progress: Progress) -> None:
-        """``progress(tensor, done, all)`` is called before each tensor."""
+        """``progress(tensor, done, all)`` is called before each tensor.
+
+        ``WeightsError`` where a stored element is not finite. The kernels that pack see each one anyway.
+        """
         todo = targets(sizes)
         for done, target in enumerate(todo):
             progress(target.tensor, done, len(todo) + 1)
             self._load(target)
         progress(PATCH_PROJECTION, len(todo), len(todo) + 1)
-        projection = np.ascontiguousarray(patch_projection(self._weights, frame, seed), np.float32)
+        projection = np.ascontiguousarray(patch_projection(finite(self._weights), frame, seed), np.float32)
         matrix = (sizes.decoder.hidden_size, sizes.patch_values)
         into = Target(PATCH_PROJECTION, "patch_projection", 0, matrix)
         self._upload(into, "float32", projection)
@@ -176,6 +182,10 @@ class WeightLoader:
             cupy.cuda.runtime.memcpyAsync(self._piece.ptr, host.ctypes.data, part.nbytes, kind, self._stream)
             self._pack(target, type_name, row, *part.shape)
             cupy.cuda.runtime.streamSynchronize(self._stream)  # before the piece is written again
+            if self._not_finite[0]:
+                self._not_finite[0] = 0
+                require_finite(target.tensor, type_name, host.reshape((-1, *elements.shape[1:])), row)
+                raise EngineError(f"{target.tensor}: the device read what is not finite, the host has not")
 
     def _generate(self, target: Target, weights: RandomWeights) -> None:
         shape = tensor_shapes(weights.config)[target.tensor]
@@ -199,19 +209,19 @@ class WeightLoader:
         source = self._piece.ptr + skip * element
         out = self._memory[target.buffer] + target.offset
         shift = target.row_shift % (1 << 64)
-        order = (target.order, target.period_or_lane)
+        order, mark = (target.order, target.period_or_lane), self._not_finite.ctypes.data
         if target.matrix:
             kept = target.weights
             k_tiles = kept.k_tiles(target.matrix[1])
             scales = () if kept is BF16 else (out + kept.tiles_bytes(*target.matrix),)
             self._kernels[_PACKERS[kept.name]].launch(
                 self._stream, (_BLOCKS, 1, 1), _THREADS, 0,
-                out, *scales, source, code, row, rows, columns, k_tiles, shift, *order,
+                out, *scales, source, code, row, rows, columns, k_tiles, shift, *order, mark,
             )  # fmt: skip
         else:
             self._kernels["to_float"].launch(
                 self._stream, (ceil(rows / _THREADS), 1, 1), _THREADS, 0,
-                out, source, code, rows, shift, *order,
+                out, source, code, rows, shift, *order, mark,
             )  # fmt: skip
 
 

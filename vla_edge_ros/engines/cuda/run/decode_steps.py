@@ -13,13 +13,14 @@ import cupy
 import numpy as np
 from numpy.typing import NDArray
 
+from vla_edge_ros.engines.cuda.load.device_errors import device_failure
 from vla_edge_ros.engines.cuda.load.memory import DeviceMemory, pinned_array
 from vla_edge_ros.engines.cuda.plan.chunk_state import LiveRows, write_state
 from vla_edge_ros.engines.cuda.plan.persistent import GATES, MOST_POLLS
 from vla_edge_ros.engines.cuda.plan.sizes import Sizes
 from vla_edge_ros.engines.cuda.run.graphs import ReplayQueue, TimedGraph, copy_to_device
 from vla_edge_ros.engines.cuda.run.passes import Pass
-from vla_edge_ros.errors import EngineError
+from vla_edge_ros.errors import EngineError, EngineLostError
 
 COMPARED = 20  # steps of each kind, at start-up
 STOPPED = 1 + len(GATES)  # what the kernel leaves when the host stopped it
@@ -64,7 +65,8 @@ class DecodeSteps:
                 try:
                     times[kind].append(self._run_once(kind, state))
                 except (EngineError, cupy.cuda.runtime.CUDARuntimeError) as error:
-                    if kind == "kernels" or wanted == "persistent":
+                    lost = isinstance(device_failure(error), EngineLostError)
+                    if lost or kind == "kernels" or wanted == "persistent":
                         raise
                     log.warning("decode steps are graphs of kernels: %s", error)
                     del self.kinds[kind], times[kind]
@@ -74,8 +76,8 @@ class DecodeSteps:
         self.use(wanted if wanted in self.kinds else fastest)
 
     def _run_once(self, kind: str, state: NDArray) -> float:
-        pages, slots = np.arange(self._sizes.pages), self._sizes.page_slots
-        fills = np.full(len(pages), slots)
+        pages, slots = np.arange(self._sizes.pages, dtype=np.int32), self._sizes.page_slots
+        fills = np.full(len(pages), slots, np.int32)
         fills[-1] = 1
         write_state(state, pages, fills, slots, action=LiveRows(1))
         copy_to_device(self._stream.ptr, self._memory["decode_state"], state)
