@@ -51,7 +51,11 @@ def test_the_keys_of_a_subject(subject):
 
 @pytest.mark.parametrize(
     ("title", "values"),
-    [("Outcomes", Outcome), ("Sources", ActionSource), ("Reasons of admission", [*Reason, ActionSource.NONE])],
+    [
+        ("Outcomes", Outcome),
+        ("Sources", ActionSource),
+        ("Reasons of admission", [*Reason, ActionSource.NONE]),
+    ],
 )
 def test_every_value_of_an_enumeration(title, values):
     assert section(title) == {value.value for value in values}

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from vla_edge_ros.bench.figures import latency_picture, pages
+from vla_edge_ros.bench.figures.__main__ import main
 from vla_edge_ros.bench.figures.data import FOLDER, ROOT, row, short
 
 MARKED = {page: page.read_text(encoding="utf-8") for page in pages.pages()}
@@ -39,6 +40,17 @@ def test_a_changed_figure_is_found_and_mended():
     block = "<!-- figures: chunk -->\n| old |\n<!-- end -->\n"
     assert "| old |" not in pages.filled(block)
     assert pages.filled(pages.filled(block)) == pages.filled(block)
+
+
+def test_the_program_tells_and_then_mends(monkeypatch, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- figures: plain-chunk-ms -->1.00<!-- end -->\n", encoding="utf-8")
+    monkeypatch.setattr(pages, "pages", lambda: [page])
+    assert main(["--check"]) == 1
+    assert "1.00" in page.read_text(encoding="utf-8")
+    assert main([]) == 0
+    assert main(["--check"]) == 0
+    assert "1.00" not in page.read_text(encoding="utf-8")
 
 
 def test_an_unknown_figure_is_an_error():

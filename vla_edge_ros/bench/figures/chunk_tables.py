@@ -90,7 +90,8 @@ def phase_table() -> str:
     layer = " / ".join(count(cycles(each, "next layer")) for each in formats)
     lines = [line(*phase) for phase in _PHASES]
     return table(
-        ("phase", "work, cycles", "wait at the grid barrier before it, cycles"), [*lines, ("layer", layer, "")]
+        ("phase", "work, cycles", "wait at the grid barrier before it, cycles"),
+        [*lines, ("layer", layer, "")],
     )
 
 

@@ -58,6 +58,8 @@ def aborted(run: Row) -> int:
 def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     """A Markdown table."""
     written = [header, ["---"] * len(header), *lines]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in written).replace("| --- ", "|---").replace(
-        "--- |", "---|"
+    return (
+        "\n".join(f"| {' | '.join(cells)} |" for cells in written)
+        .replace("| --- ", "|---")
+        .replace("--- |", "---|")
     )

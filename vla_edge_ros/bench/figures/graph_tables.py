@@ -65,7 +65,9 @@ def measured_table() -> str:
     """The README's table: what a reader may expect, the worse case before the better one."""
     calm, trouble = live("live-calm"), live("live-trouble")
     plain, default = live("live-h200-16.7ms-no-drafts"), live("live-h200-16.7ms-drafts")
-    compiled, eager = (row("chunk-h200", engine=name)["chunk_ms"] for name in (list(PEERS)[0], list(PEERS)[2]))
+    compiled, eager = (
+        row("chunk-h200", engine=name)["chunk_ms"] for name in (list(PEERS)[0], list(PEERS)[2])
+    )
 
     def graph(run: Row) -> str:
         return (
@@ -91,7 +93,10 @@ def measured_table() -> str:
         ("the same in Hugging Face transformers, eager", f"{pair(eager)} ms"),
         ("**H200, whole graph**, 16.7 ms period, 15 minutes, without drafts", graph(plain)),
         ("the same, default (drafts)", graph(default)),
-        (f"{soaked_chunks()} chunks back to back, drafts of every kind", f"{differences} differed in any bit"),
+        (
+            f"{soaked_chunks()} chunks back to back, drafts of every kind",
+            f"{differences} differed in any bit",
+        ),
         (
             "**2 CPU cores, tiny model**, 33 ms period, 30 minutes",
             f"{answered(calm)}, {share:.1f} % fresh, {calm['late_messages']} late messages",

@@ -66,8 +66,5 @@ def _row(name: str, label: str, y: int) -> list[str]:
         f'<line x1="{_x(median)}" y1="{middle}" x2="{_x(p99)}" y2="{middle}" stroke="#0969da" '
         'stroke-width="3"/>',
         f'<circle cx="{_x(most)}" cy="{middle}" r="5" fill="#0969da"/>',
-        *(
-            f'<text class="mark" x="{_x(ms)}" y="{middle + 23}">{ms:.1f}</text>'
-            for ms in (median, p99, most)
-        ),
+        *(f'<text class="mark" x="{_x(ms)}" y="{middle + 23}">{ms:.1f}</text>' for ms in (median, p99, most)),
     ]
