@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/reference/status.md names every key that the node publishes, and no other, in the section of its subject."""
+"""docs/reference/status.md names every key that the node publishes, and no other, where it belongs."""
 
 from __future__ import annotations
 

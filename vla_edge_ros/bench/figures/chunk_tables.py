@@ -28,7 +28,7 @@ def engine_row(weights: str = "bf16", draft: str = "off", step: str = "persisten
 
 def chunk_table() -> str:
     """One chunk, this engine and PyTorch."""
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for weights, draft, step, name in _KINDS:
         found = engine_row(weights, draft, step)
         memory = found.get("device_peak_mb")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of the committed benchmark files, found by what they are of; numbers and tables as Markdown has them."""
+"""Rows of the committed benchmark files, by what they are of; numbers and tables in Markdown."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ FOLDER = ROOT / "docs" / "benchmarks"
 Row = dict[str, Any]
 
 
-@lru_cache(maxsize=None)
+@cache
 def rows(name: str) -> tuple[Row, ...]:
     """All rows of ``docs/benchmarks/<name>.json``."""
     document = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))

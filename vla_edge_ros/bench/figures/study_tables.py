@@ -43,7 +43,7 @@ def clips_table() -> str:
 
 
 def admission_table() -> str:
-    """Every scenario under every rule: admitted / late / aborted / useful of what could have ended in time."""
+    """Every scenario under every rule: admitted / late / aborted / useful of what was feasible."""
     traces = list(dict.fromkeys(each["trace"] for each in rows("admission")))
     policies = list(dict.fromkeys(each["policy"] for each in rows("admission")))
     keys = ("admitted_percent", "late_percent", "aborted_percent", "useful_of_feasible_percent")
