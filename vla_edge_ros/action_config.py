@@ -28,7 +28,8 @@ class ActionConfig:
         "what stops a dimension: a rate is 0 in zero motion, a position keeps its last value",
         choices=ACTION_KINDS,
     )
-    bins: int = param(256, "action tokens, the last ids of the vocabulary (OpenVLA)", low=2)
+    bins: int = param(256, "action tokens, of consecutive ids that end at last_token_id (OpenVLA)", low=2)
+    last_token_id: int = param(0, "id of the lowest bin's token; 0: the model's last, padding or not", low=0)
     head: str = param(
         "action", "logits over the action tokens only, or over all", choices=("action", "full_vocabulary")
     )

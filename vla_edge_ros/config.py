@@ -8,6 +8,7 @@ whose text starts with the dotted name. Units are in the names.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 from vla_edge_ros.action_config import ACTION_NAMES as ACTION_NAMES
@@ -50,6 +51,7 @@ class ModelSource:
 
     def __post_init__(self) -> None:
         check_fields("model", self)
+        object.__setattr__(self, "path", os.path.expanduser(self.path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,15 @@ from numpy.typing import NDArray
 
 NS_PER_MS = 1_000_000
 
+# No camera queue holds a picture for an hour: such an age is the difference between two clocks (a driver that
+# counts from boot, a bag played without /clock, use_sim_time changed under way), and no age at all.
+ABSURD_AGE_NS = 3600 * 1_000_000_000
+
+
+def believable_age_ms(age_ms: float) -> float:
+    """``age_ms``; ``nan`` where it can only be the difference between two clocks."""
+    return age_ms if age_ms <= ABSURD_AGE_NS / NS_PER_MS else float("nan")
+
 
 class Outcome(Enum):
     """How one cycle ended. Every value has a test named after it."""

@@ -216,6 +216,17 @@ def test_full_vocabulary_head_agrees_with_the_action_head_on_the_action_rows():
     np.testing.assert_allclose(full.logits()[:, 256:], restricted.logits(), atol=1e-5)
 
 
+def test_action_head_of_a_padded_vocabulary_takes_the_rows_that_end_at_its_last_id():
+    restricted = make_engine(action=ActionConfig(bins=64, last_token_id=480))
+    full = make_engine(action=ActionConfig(head="full_vocabulary"))
+    for engine in (restricted, full):
+        engine.write_prompt(PROMPT, (0,))
+        engine.embed_frame(picture(0))
+        engine.prefill(view(3))
+    np.testing.assert_allclose(full.logits()[:, 417:481], restricted.logits(), atol=1e-5)
+    assert all(417 <= token <= 480 for token in restricted.decode(restricted._view, 8, never).tokens)
+
+
 def test_cache_full_to_the_last_slot_is_computed():
     engine = make_engine()
     frames = [page for page in range(16) if page not in (0, 1, ACTION_PAGE)]

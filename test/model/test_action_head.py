@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from vla_edge_ros.config import ActionConfig
 from vla_edge_ros.errors import ConfigError, EngineError
-from vla_edge_ros.model.action_head import ActionHead
+from vla_edge_ros.model.action_head import ActionHead, answer_ids
 
 VOCABULARY = 151936
 LAST = VOCABULARY - 1
@@ -80,6 +80,27 @@ def test_encode_refuses_what_is_no_action(values):
         head().encode(values)
 
 
-def test_vocabulary_smaller_than_the_bins_is_refused():
-    with pytest.raises(ConfigError, match="256 >= 256"):
-        ActionHead(ActionConfig(), 256)
+@pytest.mark.parametrize("last", [0, 255])
+def test_vocabulary_without_a_token_of_text_is_refused(last):
+    with pytest.raises(ConfigError, match="action.bins must leave .* got 256 up to id 255"):
+        ActionHead(ActionConfig(last_token_id=last), 256)
+
+
+def test_padded_vocabulary_is_read_at_the_tokenizer_s_end():
+    """OpenVLA's: 32,000 ids in a vocabulary of 32,064; bin b is token 31,999 - b."""
+    padded = ActionHead(ActionConfig(last_token_id=31_999), 32_064)
+    assert padded.decode([31_999] * 8).tolist() == [-1.0] * 8
+    assert padded.encode([0.0] * 8) == ActionHead(ActionConfig(), 32_000).encode([0.0] * 8)
+    with pytest.raises(EngineError, match="expected an action token 31744 to 31999 for terminate, got 32063"):
+        padded.decode([32_063] * 8)
+
+
+def test_last_token_id_outside_the_vocabulary_is_refused():
+    with pytest.raises(ConfigError, match="action.last_token_id must be below .* got 32064 >= 32064"):
+        ActionHead(ActionConfig(last_token_id=32_064), 32_064)
+
+
+def test_engine_chooses_from_the_action_ids_or_from_all():
+    assert answer_ids(ActionConfig(last_token_id=31_999), 32_064) == range(31_744, 32_000)
+    assert answer_ids(ActionConfig(), 32_064) == range(31_808, 32_064)
+    assert answer_ids(ActionConfig(head="full_vocabulary", last_token_id=31_999), 32_064) == range(32_064)

@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoint folders: every stored type, shards, and each way in which a folder can be broken."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from vla_edge_ros.config import ModelSource
 from vla_edge_ros.errors import WeightsError
 from vla_edge_ros.model.bfloat16 import bfloat16_to_float32, float32_to_bfloat16
 from vla_edge_ros.model.checkpoint import CheckpointWeights
 from vla_edge_ros.model.decoder_config import TINY, DecoderConfig
 from vla_edge_ros.model.random_weights import RandomWeights
 from vla_edge_ros.model.tensor_shapes import tensor_shapes
+from vla_edge_ros.model.weights import open_weights
 
 EMBEDDING = "model.embed_tokens.weight"
 K_BIAS = "model.layers.1.self_attn.k_proj.bias"
+SIZES = {**dataclasses.asdict(TINY), "model_type": "qwen2"}
+SIZES = {key: SIZES[key] for key in SIZES if key != "qkv_bias"}
 UNTIED = DecoderConfig(
     hidden_size=16,
     intermediate_size=24,
@@ -158,6 +165,131 @@ def test_cut_file_is_refused_by_name(tmp_path, keep):
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(WeightsError, match=r"model\.safetensors: not a whole safetensors file"):
         CheckpointWeights(tmp_path, TINY)
+
+
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 3087467144\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        (LFS, "Git LFS pointer"),
+        (b"<!DOCTYPE html>\n<html><body>Sign in</body></html>", "web page"),
+        (b"\n  <html lang='en'>", "web page"),
+        (b"<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>", "XML answer of a server"),
+        (b"GGUF\x03\x00\x00\x00", "GGUF"),
+        (b"PK\x03\x04" + b"\x00" * 60, "torch.save"),
+        (b"", "it is empty"),
+    ],
+)
+@pytest.mark.parametrize("file", ["model.safetensors", "model.safetensors.index.json", "config.json"])
+def test_what_is_no_model_file_is_told_in_one_line_with_the_likely_cause(tmp_path, file, content, cause):
+    (tmp_path / "config.json").write_text(json.dumps(SIZES))
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(WeightsError) as caught:
+        open_weights(ModelSource(path=str(tmp_path)))
+    text = str(caught.value)
+    assert text.startswith(f"{tmp_path / file}: ") and cause in text and "\n" not in text
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "model.safetensors.index.json", "config.json"])
+def test_dangling_link_of_a_hub_cache_is_told_with_its_target(tmp_path, file):
+    (tmp_path / "config.json").write_text(json.dumps(SIZES))
+    (tmp_path / file).unlink(missing_ok=True)
+    (tmp_path / file).symlink_to("../../blobs/4d7a")
+    with pytest.raises(WeightsError, match=rf"{file}: .*a link to \.\./\.\./blobs/4d7a, which is missing"):
+        open_weights(ModelSource(path=str(tmp_path)))
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
+def test_folder_in_place_of_a_file_is_refused_by_name(tmp_path, file):
+    (tmp_path / "config.json").write_text(json.dumps(SIZES))
+    (tmp_path / file).unlink(missing_ok=True)
+    (tmp_path / file).mkdir()
+    with pytest.raises(WeightsError, match=rf"{file}: expected .*folder"):
+        open_weights(ModelSource(path=str(tmp_path)))
+
+
+@pytest.mark.parametrize("file", ["pytorch_model.bin", "model-q4.gguf", "weights.safetensors"])
+def test_weights_under_another_name_are_named(tmp_path, file):
+    (tmp_path / file).write_bytes(b"x")
+    with pytest.raises(WeightsError, match=rf"expected model\.safetensors or .*, found only {file}"):
+        CheckpointWeights(tmp_path, TINY)
+
+
+@pytest.mark.parametrize("file", ["adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"])
+def test_adapter_beside_base_weights_is_refused(tmp_path, file):
+    write(tmp_path, reference())
+    (tmp_path / file).write_bytes(b"{}")
+    with pytest.raises(WeightsError, match=rf"{file}: adapters are not applied: merge it"):
+        CheckpointWeights(tmp_path, TINY)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model.layers.0.self_attn.q_proj.lora_A.weight",
+        "base_model.model.model.layers.0.self_attn.q_proj.weight",
+        "model.layers.0.mlp.up_proj.base_layer.weight",
+        "lm_head.modules_to_save.default.weight",
+    ],
+)
+def test_adapter_tensors_in_the_file_are_refused_by_name(tmp_path, name):
+    write(tmp_path, {**reference(), name: np.ones((2, 2), np.float32)})
+    with pytest.raises(WeightsError, match=f"tensor {name} is an adapter's"):
+        CheckpointWeights(tmp_path, TINY)
+
+
+@pytest.mark.parametrize(
+    "name", ["model.layers.2.input_layernorm.weight", K_BIAS.replace("k_proj", "o_proj"), "lm_head.bias"]
+)
+def test_tensor_of_another_decoder_is_refused(tmp_path, name):
+    write(tmp_path, {**reference(), name: np.ones(3, np.float32)})
+    with pytest.raises(WeightsError, match=f"other than config.json describes, got {name}"):
+        CheckpointWeights(tmp_path, TINY)
+
+
+def test_what_belongs_to_something_else_is_listed_as_unused(tmp_path):
+    write(tmp_path, {**reference(), "score.weight": np.ones(3), "media3_floralora_x.weight": np.ones(3)})
+    assert CheckpointWeights(tmp_path, TINY).unused == ("media3_floralora_x.weight", "score.weight")
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float32"])
+def test_tied_head_that_is_stored_too_must_be_the_embedding(tmp_path, kind):
+    tied = dataclasses.replace(UNTIED, tie_word_embeddings=True, vocab_size=5000)
+    tensors = reference(tied)
+    head = tensors[EMBEDDING].copy()
+    write(tmp_path, {**tensors, "lm_head.weight": head}, kind)
+    assert np.array_equal(CheckpointWeights(tmp_path, tied).tensor(EMBEDDING), tensors[EMBEDDING])
+    head[4999, 15] += 1
+    write(tmp_path, {**tensors, "lm_head.weight": head}, kind)
+    with pytest.raises(WeightsError, match="lm_head.weight must equal model.embed_tokens.weight"):
+        CheckpointWeights(tmp_path, tied)
+
+
+def test_tensor_that_lies_in_two_shards_is_refused(tmp_path):
+    files = write_sharded(tmp_path, reference())
+    other = next(file for file in files.values() if file != files[K_BIAS])
+    names = [name for name, file in files.items() if file == other]
+    write(tmp_path, {name: reference()[name] for name in [*names, K_BIAS]}, file=other)
+    with pytest.raises(WeightsError, match=f"tensor {K_BIAS} lies in .* as well"):
+        CheckpointWeights(tmp_path, TINY)
+
+
+@given(data=st.binary(max_size=24), at=st.integers(0, 3000), cut=st.integers(0, 64))
+@settings(max_examples=150)
+def test_damaged_header_is_read_or_refused_in_one_line(tmp_path_factory, data, at, cut):
+    folder = tmp_path_factory.mktemp("damaged")
+    write(folder, reference())
+    path = folder / "model.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[:at] + data + content[at + cut :])
+    try:
+        weights = CheckpointWeights(folder, TINY)
+        for name, shape in tensor_shapes(TINY).items():
+            assert weights.tensor(name).shape == shape
+    except WeightsError as error:
+        assert str(folder) in str(error) and "\n" not in str(error)
 
 
 def test_folder_without_weights_says_what_was_expected(tmp_path):

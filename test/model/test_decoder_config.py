@@ -6,7 +6,7 @@ import json
 import pytest
 
 from vla_edge_ros.config import ModelSource
-from vla_edge_ros.errors import WeightsError
+from vla_edge_ros.errors import ConfigError, WeightsError
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B, TINY, from_hf_config, resolve
 
 # What transformers 4 wrote for Qwen2.5-Coder-1.5B-Instruct.
@@ -73,7 +73,7 @@ def test_rope_parameters_of_transformers_5_are_read():
         ({"model_type": None}, "model_type"),
         ({"hidden_act": "gelu"}, "hidden_act"),
         ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "rope_type"),
-        ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, "rope_type"),
+        ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, "rope_scaling: type"),
         ({"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e6}}, "rope_type"),
         ({"rope_parameters": [1]}, "rope_parameters"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
@@ -103,6 +103,23 @@ def test_folder_and_file_are_read(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(QWEN))
     assert from_hf_config(tmp_path) == from_hf_config(tmp_path / "config.json") == QWEN2_5_CODER_1_5B
     assert resolve(ModelSource(path=str(tmp_path))) == QWEN2_5_CODER_1_5B
+
+
+def test_home_is_found_in_a_path_and_a_user_who_is_unknown_is_no_crash(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(QWEN))
+    assert resolve(ModelSource(path="~/model")) == QWEN2_5_CODER_1_5B
+    with pytest.raises(
+        ConfigError, match="model.path must be a model folder.*got '~nobody-of-that-name/model'"
+    ):
+        resolve(ModelSource(path="~nobody-of-that-name/model"))
+
+
+def test_path_with_an_environment_variable_is_refused_with_the_reason(monkeypatch, tmp_path):
+    monkeypatch.setenv("MODELS", str(tmp_path))
+    with pytest.raises(ConfigError, match=r"model.path .*\$MODELS/x.*variables in it are not replaced"):
+        resolve(ModelSource(path="$MODELS/x"))
 
 
 def test_source_without_a_path_is_its_preset():

@@ -39,6 +39,7 @@ def folder(tmp_path):
         "intermediate_size": 16,
         "num_hidden_layers": 1,
         "num_attention_heads": 2,
+        "num_key_value_heads": 2,
         "vocab_size": 600,
     }
     (tmp_path / "config.json").write_text(json.dumps(sizes))
@@ -137,6 +138,7 @@ def test_template_that_is_broken_or_leaves_its_sandbox_is_refused(folder, templa
 
 def test_template_without_jinja_says_which_package_is_missing(folder, monkeypatch):
     settings(folder, chat_template=CHATML)
+    monkeypatch.delitem(sys.modules, "vla_edge_ros.model.chat_template", raising=False)
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ConfigError, match="Jinja2"):
         ids_of(folder, "go")

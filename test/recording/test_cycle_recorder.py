@@ -60,6 +60,13 @@ def test_second_run_never_writes_over_the_first(tmp_path):
     assert all(folder.parent == tmp_path for folder in folders)
 
 
+def test_home_is_found_and_a_user_who_is_unknown_is_no_crash(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert new_run_folder("~/runs").parent == tmp_path / "runs"
+    assert new_run_folder("~nobody-of-that-name/runs").is_dir()  # a folder's name like any other
+
+
 def test_path_that_cannot_be_a_folder_is_refused_at_start(tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"recording\.path"):

@@ -21,6 +21,12 @@ def test_a_bare_file_is_its_own_recording(tmp_path):
     assert storage_files(tmp_path / "x.mcap") == [tmp_path / "x.mcap"]
 
 
+def test_what_was_unpacked_by_hand_comes_before_what_is_packed(tmp_path):
+    for name in ("b_0.db3.zstd", "b_0.db3", "b_1.mcap.zstd"):
+        (tmp_path / name).touch()
+    assert [file.name for file in storage_files(tmp_path)] == ["b_0.db3", "b_1.mcap.zstd"]
+
+
 def test_metadata_without_storage_files_is_one_clear_error(tmp_path):
     (tmp_path / "metadata.yaml").write_text("rosbag2_bagfile_information: {version: 9}")
     with pytest.raises(SourceError, match=f"{tmp_path} is not a rosbag2 that can be read: .*metadata key"):

@@ -71,6 +71,11 @@ def test_a_file_that_cannot_play_is_one_clear_error(name, data, says, tmp_path):
     assert "\n" not in str(error.value)
 
 
+def test_a_home_of_nobody_is_one_clear_error():
+    with pytest.raises(SourceError, match="source ~nobody-of-that-name/clip.mp4 does not exist"):
+        open_source("~nobody-of-that-name/clip.mp4")
+
+
 def test_a_missing_file_is_named_with_the_place_where_it_was_looked_for(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SourceError, match=f"source clip.mp4 does not exist .*{tmp_path}/clip.mp4"):
@@ -101,9 +106,7 @@ def test_a_file_without_permission_is_one_clear_error(tmp_path):
         open_source(str(tmp_path / "secret.mp4"))
 
 
-@pytest.mark.parametrize(
-    ("library", "name"), [("av", "clip.mp4"), ("rosbags", "bag.mcap"), ("PIL", "pictures")]
-)
+@pytest.mark.parametrize(("library", "name"), [("av", "clip.mp4"), ("mcap", "bag.mcap"), ("PIL", "pictures")])
 def test_a_missing_library_is_named_with_the_source_that_needs_it(library, name, tmp_path):
     """In an interpreter where the library cannot be imported; the synthetic scene needs none of them."""
     path = tmp_path / name

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import io
 import struct
 from pathlib import Path
 
 import av
+import cv2
 import numpy as np
 import pytest
+from PIL import Image, ImageOps
 
 from vla_edge_ros.errors import SourceError
 from vla_edge_ros.replay.open_source import open_source
@@ -215,25 +218,63 @@ def turn(path: Path, a: int, b: int, c: int, d: int) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize(
-    ("matrix", "corner"),
-    [
-        ((1, 0, 0, 1), (0, 0)),
-        ((0, 1, -1, 0), (0, -1)),  # clockwise: x grows downwards, y to the left; top left goes to top right
-        ((-1, 0, 0, -1), (-1, -1)),
-        ((0, -1, 1, 0), (-1, 0)),
-    ],
-)
-def test_a_turned_picture_is_set_upright(matrix, corner, write_video):
-    picture = np.zeros((48, 64, 3), np.uint8)
-    picture[:16, :16] = 255
-    path = write_video("turned.mp4", [picture])
-    turn(path, *matrix)
+# What EXIF's number n means, as a display matrix (a, b, c, d).
+MATRICES = {
+    1: (1, 0, 0, 1),
+    2: (-1, 0, 0, 1),
+    3: (-1, 0, 0, -1),
+    4: (1, 0, 0, -1),
+    5: (0, 1, 1, 0),
+    6: (0, 1, -1, 0),  # clockwise: x grows downwards, y to the left
+    7: (0, -1, -1, 0),
+    8: (0, -1, 1, 0),
+}
+QUARTERS = np.zeros((48, 64, 3), np.uint8)
+QUARTERS[:24, :32], QUARTERS[:24, 32:], QUARTERS[24:, :32] = 240, 160, 80
+
+
+def upright(orientation: int) -> np.ndarray:
+    """Pillow's answer for ``QUARTERS`` with this EXIF tag."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    file = io.BytesIO()
+    Image.fromarray(QUARTERS).save(file, "PNG", exif=exif)
+    return np.asarray(ImageOps.exif_transpose(Image.open(file)))
+
+
+@pytest.mark.parametrize("orientation", MATRICES)
+def test_a_turned_or_mirrored_picture_is_set_upright(orientation, write_video):
+    path = write_video("turned.mp4", [QUARTERS])
+    turn(path, *MATRICES[orientation])
     (frame,) = VideoSource(path)
-    assert frame.pixels.shape == ((64, 48, 3) if matrix[0] == 0 else (48, 64, 3))
-    assert frame.pixels[corner].min() > 240
-    assert frame.pixels.mean() == pytest.approx(picture.mean(), abs=3)
+    truth = upright(orientation)
+    assert frame.pixels.shape == truth.shape
+    assert np.abs(frame.pixels.astype(int) - truth).mean() < 3
     assert frame.pixels.flags.c_contiguous
+
+
+@pytest.mark.parametrize("orientation", MATRICES)
+def test_a_film_of_stills_is_set_upright_by_their_exif_tags(orientation, tmp_path):
+    """FFmpeg also hands the EXIF block itself on, as side data of a kind that PyAV may not know."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    file = io.BytesIO()
+    Image.fromarray(QUARTERS).save(file, "JPEG", exif=exif, quality=95)
+    path = tmp_path / "film.mjpeg"
+    path.write_bytes(file.getvalue() * 2)
+    frames = list(VideoSource(path))
+    assert len(frames) == 2
+    for frame in frames:
+        truth = upright(orientation)
+        assert frame.pixels.shape == truth.shape
+        assert np.abs(frame.pixels.astype(int) - truth).mean() < 3
+
+
+def test_float_samples_are_refused_by_name(tmp_path):
+    path = tmp_path / "map.pfm"
+    path.write_bytes(cv2.imencode(".pfm", np.full((8, 8, 3), 3.5, np.float32))[1].tobytes())
+    with pytest.raises(SourceError, match=r"map\.pfm must have 8 or 16-bit samples, got gbrpf32"):
+        VideoSource(path).__iter__().__next__()
 
 
 def test_two_passes_at_once_do_not_disturb_each_other(write_video, flat_pictures):

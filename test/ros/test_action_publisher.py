@@ -19,7 +19,7 @@ pytestmark = pytest.mark.ros
 @pytest.fixture
 def sink(ros_context):
     node = LifecycleNode("sink_test")
-    made = ActionPublisher(node, VlaConfig(), lambda: 5, print)
+    made = ActionPublisher(node, VlaConfig(), lambda: 5)
     made.sent = []
     made._action.publish = made._status.publish = made.sent.append
     yield made

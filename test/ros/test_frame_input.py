@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the image callback does with a message: one write, or one counted refusal."""
 
+import cv2
 import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="image messages need rclpy's type support")
 
-from sensor_msgs.msg import Image  # noqa: E402
+from sensor_msgs.msg import CompressedImage, Image  # noqa: E402
 
 from vla_edge_ros.config import FrameConfig  # noqa: E402
-from vla_edge_ros.ros.frame_input import WARN_EVERY_S, FrameInput  # noqa: E402
+from vla_edge_ros.ros.frame_input import NO_INFO, WARN_EVERY_S, FrameInput  # noqa: E402
 from vla_edge_ros.ros.stamps import StampRules  # noqa: E402
 
 pytestmark = pytest.mark.ros
@@ -45,7 +46,7 @@ class Bench:
         content = {"height": 32, "width": 64, "encoding": "rgb8", "step": 192, "data": rows.tobytes()}
         message = Image(**{**content, **fields})
         message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp_ns, 10**9)
-        self.input.receive(message)
+        self.input.receive(message, NO_INFO)
 
 
 def test_a_frame_is_resized_and_written_with_its_stamp():
@@ -69,7 +70,7 @@ def test_geometry_and_encoding_may_change_from_message_to_message():
     bench.receive(NOW_NS + 4, step=191)
     assert [pixels.shape for pixels, _ in bench.hops.slot.frames] == [(16, 32, 3)] * 4
     assert bench.input.refused == {"step": 1}
-    assert (bench.input.size, bench.input.encoding) == ((64, 32), "bgra8")
+    assert (bench.input.size, bench.input.encoding) == ((64, 32), "rgb8")
 
 
 def test_a_frame_of_the_models_size_is_copied_by_the_slot_alone(monkeypatch):
@@ -77,7 +78,7 @@ def test_a_frame_of_the_models_size_is_copied_by_the_slot_alone(monkeypatch):
     bench, given = Bench(), []
     monkeypatch.setattr(bench.hops.slot, "write", lambda pixels, stamp_ns: bool(given.append(pixels)))
     message = Image(height=16, width=32, encoding="rgb8", step=96, data=bytes(16 * 96))
-    bench.input.receive(message)
+    bench.input.receive(message, NO_INFO)
     assert np.shares_memory(given[0], np.frombuffer(message.data, np.uint8))
 
 
@@ -130,3 +131,43 @@ def test_silence_counts_from_the_last_written_frame():
     bench.now_s += 1.5
     bench.receive(step=1)  # a refused one does not end the silence
     assert bench.input.seconds_without_a_frame() == pytest.approx(1.5)
+
+
+def test_a_compressed_image_is_a_frame_and_broken_ones_are_counted_by_reason():
+    bench = Bench()
+    picture = np.full((32, 64, 3), (10, 120, 200), np.uint8)
+    jpeg = cv2.imencode(".jpg", picture[..., ::-1])[1].tobytes()
+    for stamp, (data, described) in enumerate(
+        [
+            (jpeg, "rgb8; jpeg compressed bgr8"),
+            (jpeg[:-40], "jpeg"),
+            (b"", "png"),
+            (jpeg, "16UC1; compressedDepth"),
+        ]
+    ):
+        message = CompressedImage(format=described, data=data)
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(NOW_NS + stamp, 10**9)
+        bench.input.receive_compressed(message, NO_INFO)
+    (pixels, stamp_ns) = bench.slot.frames[0]
+    assert len(bench.slot.frames) == 1 and stamp_ns == NOW_NS
+    assert np.abs(pixels.astype(int) - (10, 120, 200)).max() <= 2
+    assert bench.input.refused == {"data": 2, "encoding": 1}
+    assert bench.input.size == (64, 32)
+
+
+def test_a_refused_encoding_is_the_one_that_is_told_with_the_list_of_those_that_serve():
+    bench = Bench()
+    bench.receive()
+    bench.receive(encoding="32FC1")
+    assert bench.input.encoding == "32FC1"
+    assert all(name in bench.input.refusal for name in ("'32FC1'", "rgb8", "bayer_rggb16", "nv21", "8UC4"))
+
+
+def test_images_that_are_refused_have_arrived():
+    """What a publisher numbered and this node refuses was not lost on the way."""
+    bench = Bench()
+    for number in range(1, 40):
+        message = Image(height=1, width=1, encoding="32FC1", step=4, data=bytes(4))
+        bench.input.receive(message, {"publication_sequence_number": number})
+    loss = bench.input.loss.look(bench.now_s, 1)
+    assert (loss.sent, loss.lost) == (39, 0)

@@ -169,3 +169,10 @@ def test_a_stamp_that_no_message_can_carry_is_the_nearest_one():
 def test_status_tells_the_engines_error():
     message = to_status(record(Outcome.ENGINE_ERROR, error="kernel 7 failed"), "n", 0).status[0].message
     assert "kernel 7 failed" in message
+
+
+def test_an_age_between_two_clocks_is_not_a_number():
+    """After use_sim_time has been changed the frame's stamp and the time are of two clocks."""
+    status = to_status(record(action=ACTION, frame_age_ms=1.8e12), "n", STAMP_NS + 1_800_000_000 * 10**9)
+    values = {pair.key: pair.value for pair in status.status[0].values}
+    assert (values["age_ms"], values["sensor_to_action_ms"]) == ("nan", "nan")

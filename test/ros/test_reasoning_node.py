@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node in a live graph: images in, actions, status and diagnostics out; and all that may go wrong."""
 
+import dataclasses
+import json
+
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
+from tokenizers import Tokenizer, models
 
 pytest.importorskip("rclpy", reason="the node needs rclpy")
 
@@ -15,6 +20,9 @@ from std_msgs.msg import String  # noqa: E402
 from trajectory_msgs.msg import JointTrajectory  # noqa: E402
 
 from vla_edge_ros.errors import EngineError  # noqa: E402
+from vla_edge_ros.model.decoder_config import TINY  # noqa: E402
+from vla_edge_ros.model.random_weights import RandomWeights  # noqa: E402
+from vla_edge_ros.model.tensor_shapes import tensor_shapes  # noqa: E402
 
 pytestmark = pytest.mark.ros
 
@@ -52,6 +60,17 @@ def state(graph) -> str:
     future = client.call_async(GetState.Request())
     graph.wait_until(future.done)
     return future.result().current_state.label
+
+
+def write_text_model(folder) -> None:
+    """The tiny preset as somebody's checkpoint, with a tokenizer and without a projection of pictures."""
+    weights = RandomWeights(TINY, seed=0)
+    tensors = {name: weights.tensor(name) for name in tensor_shapes(TINY)}
+    save_file(tensors, folder / "model.safetensors")
+    sizes = {key: item for key, item in dataclasses.asdict(TINY).items() if key != "qkv_bias"}
+    (folder / "config.json").write_text(json.dumps({**sizes, "model_type": "qwen2"}))
+    vocabulary = {f"word {i}": i for i in range(TINY.vocab_size)}
+    Tokenizer(models.WordLevel(vocabulary, unk_token="word 0")).save(str(folder / "tokenizer.json"))
 
 
 class TestRunning:
@@ -254,6 +273,20 @@ class TestLifecycle:
         assert change(graph, Transition.TRANSITION_ACTIVATE)
         assert state(graph) == "active"
         graph.wait_until(lambda: newest(diagnostics, "Action").level != DiagnosticStatus.ERROR)
+
+    def test_a_model_that_cannot_see_says_so_in_the_log_and_for_ever_in_the_diagnostics(
+        self, graph, tmp_path, capfd
+    ):
+        write_text_model(tmp_path)
+        diagnostics = graph.listen(DiagnosticArray, "/diagnostics")
+        graph.reasoner(model__path=str(tmp_path))
+        assert state(graph) == "active"
+        assert (
+            capfd.readouterr().err.count("THE MODEL CANNOT SEE") == 2
+        )  # configured, and again when activated
+        status = graph.wait_until(lambda: newest(diagnostics, "GPU"))
+        assert status.level == DiagnosticStatus.WARN and "vla.patch_projection" in status.message
+        assert value(status, "model_caveats") == "1"
 
     def test_a_wrong_parameter_leaves_the_node_unconfigured_with_its_name_in_the_reason(self, graph):
         diagnostics = graph.listen(DiagnosticArray, "/diagnostics")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from vla_edge_ros.runtime.metrics import Quantiles, RunMetrics
 from vla_edge_ros.types import ActionSource, CycleRecord, Decision, Outcome, Reason
@@ -93,6 +94,52 @@ def test_sensor_to_action_time_is_of_fresh_actions_only():
     metrics.add(record(Outcome.LATE, ActionSource.REPEAT), 32, 999.0)
     seen = metrics.snapshot().sensor_to_action_ms
     assert (seen.p50, seen.max) == (35.0, 45.0)
+
+
+@pytest.mark.parametrize(
+    ("jump_ns", "expected_ms"),
+    [
+        (1_800_000_000_000_000_000, 33),  # from simulated to wall time, and back
+        (600_000_000_000, 33),  # /clock set forward by ten minutes
+        (-600_000_000_000, 33),
+        (500_000_000, 533),  # no more than a stall of the camera can be
+    ],
+)
+def test_a_changed_clock_is_no_memory_gap(jump_ns, expected_ms):
+    now = [0]
+    metrics = RunMetrics(33.0, steady_ns=lambda: now[0])
+    stamp_ns = 5_000_000_000
+    for step_ns in (0, 33_000_000, 33_000_000 + jump_ns, 33_000_000, 33_000_000 - jump_ns, 33_000_000):
+        now[0] += 33_000_000
+        stamp_ns += step_ns
+        metrics.add(record(frame_stamp_ns=stamp_ns), 1)
+    assert metrics.snapshot().longest_memory_gap_ms == (expected_ms if jump_ns > 0 else 33)
+
+
+def test_a_long_hole_in_the_memory_counts_in_real_and_in_fast_simulated_time():
+    for speed in (1, 20):
+        now = [0]
+        metrics = RunMetrics(33.0, steady_ns=lambda now=now: now[0])
+        for seconds in (1, 301):
+            now[0] = seconds * 1_000_000_000
+            metrics.add(record(frame_stamp_ns=now[0] * speed), 1)
+        assert metrics.snapshot().longest_memory_gap_ms == 300_000 * speed
+
+
+def test_an_age_between_two_clocks_is_no_sample():
+    metrics = RunMetrics(33.0)
+    metrics.add(record(), 11, 25.0)
+    metrics.add(record(), 11, 1.8e12)
+    assert metrics.snapshot().sensor_to_action_ms.max == 25.0
+
+
+def test_outcomes_of_the_window_are_counted_and_the_last_error_is_kept():
+    metrics = RunMetrics(33.0, window=3)
+    for outcome in (Outcome.LATE, Outcome.ENGINE_ERROR, Outcome.ACTED, Outcome.ACTED):
+        metrics.add(record(outcome, error="kernel 7" if outcome is Outcome.ENGINE_ERROR else ""), 1)
+    seen = metrics.snapshot()
+    assert seen.window_outcomes == {Outcome.ENGINE_ERROR: 1, Outcome.ACTED: 2}
+    assert seen.last_error == "kernel 7"
 
 
 def test_reset_starts_a_new_run():

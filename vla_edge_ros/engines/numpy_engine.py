@@ -20,6 +20,7 @@ from vla_edge_ros.engines.numpy_decoder import NumpyDecoder, quiet
 from vla_edge_ros.engines.numpy_ops import Float
 from vla_edge_ros.engines.numpy_threads import limit_blas_threads
 from vla_edge_ros.errors import EngineError
+from vla_edge_ros.model.action_head import answer_ids
 from vla_edge_ros.model.finite_weights import finite, require_finite_tensor
 from vla_edge_ros.model.patch_embedding import patch_projection
 from vla_edge_ros.model.quantise import as_kept
@@ -39,21 +40,21 @@ class NumpyEngine:
         self._config = config
         self._stored = finite(weights)
         self._weights = as_kept(self._stored, config.engine.weights)
-        vocabulary = weights.config.vocab_size
-        self._first_id = 0 if config.action.head == "full_vocabulary" else vocabulary - config.action.bins
+        self._answer_ids = answer_ids(config.action, weights.config.vocab_size)
+        self._first_id = self._answer_ids.start
         self._loaded = False
         self.hidden: Float = np.empty((0, weights.config.hidden_size), np.float32)
 
     def load(self) -> None:
         weights, cache = self._weights, self._config.cache
         require_finite_tensor(self._stored, EMBEDDING)
-        answer_ids = np.arange(self._first_id, weights.config.vocab_size)
+        ids = np.array(self._answer_ids)
         self.decoder = NumpyDecoder(weights, cache.pages, cache.page_slots)
-        self._embedding = weights.rows(EMBEDDING, answer_ids)
+        self._embedding = weights.rows(EMBEDDING, ids)
         self._head = (
             self._embedding
             if weights.config.tie_word_embeddings
-            else weights.rows(head_name(weights.config), answer_ids)
+            else weights.rows(head_name(weights.config), ids)
         )
         self._projection = patch_projection(self._stored, self._config.frame, self._config.model.seed)
         self._vision: Float | None = None

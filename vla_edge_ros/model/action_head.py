@@ -2,8 +2,10 @@
 """Action tokens and action values: uniform bins, one token a dimension, as RT-2 and OpenVLA have them.
 
 The last ``bins`` ids of the vocabulary are the action tokens, the least used ones of a text model. Their
-order is OpenVLA's, downwards: bin 0, the lowest value, is the last id, ``vocab_size - 1``; bin b is
-``vocab_size - 1 - b``.
+order is OpenVLA's, downwards: bin 0, the lowest value, is the last id; bin b is the last id less b. Where
+``vocab_size`` is padded beyond the tokenizer's ids, as OpenVLA's, a model may have been trained with the
+tokenizer's last ids: ``action.last_token_id`` says so.
+
 Bin centres are evenly spaced from ``low`` to ``high`` of their dimension, both ends included, which for the
 default range is [-1, 1]. (OpenVLA spaces 256 edges so and uses the 255 centres between them.)
 """
@@ -19,19 +21,35 @@ from vla_edge_ros.config import ActionConfig
 from vla_edge_ros.errors import ConfigError, EngineError
 
 
+def action_ids(config: ActionConfig, vocab_size: int) -> range:
+    """The ids of the action tokens; ``ConfigError`` where the vocabulary has no room for them."""
+    last = config.last_token_id or vocab_size - 1
+    if last >= vocab_size:
+        raise ConfigError(
+            f"action.last_token_id must be below the vocabulary's size, got {last} >= {vocab_size}"
+        )
+    if config.bins > last:
+        raise ConfigError(
+            f"action.bins must leave the vocabulary a token of text, got {config.bins} up to id {last}"
+        )
+    return range(last - config.bins + 1, last + 1)
+
+
+def answer_ids(config: ActionConfig, vocab_size: int) -> range:
+    """The ids that an engine chooses from, by ``action.head``."""
+    ids = action_ids(config, vocab_size)
+    return range(vocab_size) if config.head == "full_vocabulary" else ids
+
+
 class ActionHead:
     """Translates between the tokens of one chunk and the values of one action."""
 
     def __init__(self, config: ActionConfig, vocab_size: int):
-        if config.bins >= vocab_size:
-            raise ConfigError(
-                f"action.bins must be below the vocabulary's size, got {config.bins} >= {vocab_size}"
-            )
         self._names = config.names
         self._low = np.array(config.low, np.float64)
         self._high = np.array(config.high, np.float64)
         self._bins = config.bins
-        self._last_id = vocab_size - 1
+        self._last_id = action_ids(config, vocab_size)[-1]
         self._dimensions = np.arange(len(config.names))
         # Weighted ends, not low + step * bin: both ends come out exact.
         fraction = np.arange(config.bins) / (config.bins - 1)

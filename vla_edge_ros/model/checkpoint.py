@@ -1,53 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of a Hugging Face folder, memory-mapped: ``model.safetensors``, or shards with an index.
+"""Tensors of a Hugging Face folder, memory-mapped, and a check that they are those of its config.json.
 
-``safetensors`` checks a file's header; its NumPy interface has no bfloat16 and copies, so the elements are
-mapped here from the offsets that the checked header gives.
+A tensor that belongs to the decoder by its name and that the decoder does not use means that folder and
+config.json describe two models, so it is refused; what belongs to something else is named in ``unused``.
 """
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 
 from vla_edge_ros.errors import WeightsError
 from vla_edge_ros.model.bfloat16 import bfloat16_to_float32
 from vla_edge_ros.model.decoder_config import DecoderConfig
-from vla_edge_ros.model.tensor_shapes import tensor_shapes
+from vla_edge_ros.model.stored_tensors import StoredTensor, read_folder
+from vla_edge_ros.model.tensor_shapes import EMBEDDING, LM_HEAD, PATCH_PROJECTION, tensor_shapes
 
-SINGLE_FILE = "model.safetensors"
-INDEX_FILE = "model.safetensors.index.json"
 _STORED_TYPES = {"BF16": ("bfloat16", "<u2"), "F16": ("float16", "<f2"), "F32": ("float32", "<f4")}
-
-
-@dataclass(frozen=True)
-class StoredTensor:
-    """One tensor as its file's header describes it; ``begin`` counts from the start of the file."""
-
-    path: Path
-    dtype: str
-    shape: tuple[int, ...]
-    begin: int
-    end: int
+_DECODER_NAMES = ("model.", "lm_head.")
+# Old Llama checkpoints hold what follows from rope_theta; transformers does not read it either.
+_FOLLOWS_FROM_CONFIG = re.compile(r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq")
+_COMPARED_ROWS = 4096
 
 
 class CheckpointWeights:
-    """A folder's tensors; every one that the decoder needs is checked when the folder is opened."""
+    """A folder's tensors; every one that the decoder needs is checked when the folder is opened.
+
+    ``unused``: the names of the other tensors, in order. ``WeightsError`` where they contradict config.json.
+    """
 
     def __init__(self, folder: str | Path, config: DecoderConfig):
         self.config = config
         self.folder = Path(folder)
-        self._stored = _read_folder(self.folder)
+        self._stored = read_folder(self.folder)
         self._files: dict[Path, np.memmap] = {}
-        for name, shape in tensor_shapes(config).items():
+        needed = tensor_shapes(config)
+        for name, shape in needed.items():
             self.check(name, shape)
+        self.unused = tuple(sorted(self._stored.keys() - needed.keys() - {PATCH_PROJECTION}))
+        self._refuse_contradictions()
 
     def has(self, name: str) -> bool:
         return name in self._stored
@@ -77,64 +72,55 @@ class CheckpointWeights:
 
     def _find(self, name: str) -> StoredTensor:
         if name not in self._stored:
-            raise WeightsError(f"{self.folder}: tensor {name} is missing ({len(self._stored)} tensors found)")
+            untied = "; config.json does not say tie_word_embeddings" if name == LM_HEAD else ""
+            raise WeightsError(
+                f"{self.folder}: tensor {name} is missing ({len(self._stored)} tensors found{untied})"
+            )
         stored = self._stored[name]
         if stored.dtype not in _STORED_TYPES:
             raise WeightsError(f"{stored.path}: {name} must be BF16, F16 or F32, got {stored.dtype}")
         return stored
 
+    def _refuse_contradictions(self) -> None:
+        """Unused tensors that say that the decoder is another than config.json describes."""
+        foreign = [
+            name
+            for name in self.unused
+            if name.startswith(_DECODER_NAMES) and not _FOLLOWS_FROM_CONFIG.fullmatch(name)
+        ]
+        if LM_HEAD in foreign and self._head_is_embedding():
+            foreign.remove(LM_HEAD)
+        elif LM_HEAD in foreign:
+            raise WeightsError(
+                f"{self._stored[LM_HEAD].path}: {LM_HEAD} must equal {EMBEDDING}, since config.json says "
+                "tie_word_embeddings, got other values: which of both is meant?"
+            )
+        if foreign:
+            raise WeightsError(
+                f"{self._stored[foreign[0]].path}: must hold no tensors of a decoder other than config.json "
+                f"describes, got {shortened(foreign)}, which would not be used"
+            )
 
-def _to_float32(type_name: str, data: NDArray[Any]) -> NDArray[np.float32]:
-    return bfloat16_to_float32(data) if type_name == "bfloat16" else data.astype(np.float32, copy=False)
-
-
-def _read_folder(folder: Path) -> dict[str, StoredTensor]:
-    """Headers of all files of the folder; a single file wins over an index, as in transformers."""
-    single, index = folder / SINGLE_FILE, folder / INDEX_FILE
-    if single.is_file():
-        return _read_header(single)
-    if not index.is_file():
-        raise WeightsError(f"{folder}: expected {SINGLE_FILE} or {INDEX_FILE}, found neither")
-    stored: dict[str, StoredTensor] = {}
-    weight_map = _read_weight_map(index)
-    headers = {file: _read_header(folder / file) for file in sorted(set(weight_map.values()))}
-    for name, file in weight_map.items():
-        if name not in headers[file]:
-            raise WeightsError(f"{folder / file}: tensor {name} is missing, but {INDEX_FILE} places it here")
-        stored[name] = headers[file][name]
-    return stored
-
-
-def _read_weight_map(index: Path) -> dict[str, str]:
-    try:
-        weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise WeightsError(f"{index}: expected JSON with a weight_map, got {error!r}") from error
-    if not isinstance(weight_map, dict) or not all(isinstance(file, str) for file in weight_map.values()):
-        raise WeightsError(f"{index}: weight_map must map tensor names to file names")
-    for file in weight_map.values():
-        if Path(file).name != file:
-            raise WeightsError(f"{index}: weight_map must name files of its own folder, got {file!r}")
-    return weight_map
-
-
-def _read_header(path: Path) -> dict[str, StoredTensor]:
-    """What ``path`` holds, from its checked header: 8 bytes of length, then JSON, then the elements."""
-    if not path.is_file():
-        raise WeightsError(f"{path}: file is missing")
-    try:
-        with safe_open(path, framework="numpy"):
-            pass
-    except (SafetensorError, OSError) as error:
-        raise WeightsError(f"{path}: not a whole safetensors file: {error}") from error
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(length))
-    header.pop("__metadata__", None)
-    start = 8 + length
-    return {
-        name: StoredTensor(
-            path, entry["dtype"], tuple(entry["shape"]), *(start + at for at in entry["data_offsets"])
+    def _head_is_embedding(self) -> bool:
+        """Compared by value, some rows at a time: a copy of either could be a gigabyte."""
+        head, embedding = self._stored[LM_HEAD], self._stored[EMBEDDING]
+        if (head.dtype, head.shape) != (embedding.dtype, embedding.shape):
+            return False
+        _, left = self.raw(LM_HEAD)
+        _, right = self.raw(EMBEDDING)
+        return all(
+            np.array_equal(left[row : row + _COMPARED_ROWS], right[row : row + _COMPARED_ROWS])
+            for row in range(0, len(left), _COMPARED_ROWS)
         )
-        for name, entry in header.items()
-    }
+
+
+def shortened(names: Sequence[str], most: int = 4) -> str:
+    """``names`` for a message of one line."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _to_float32(type_name: str, data: NDArray[np.generic]) -> NDArray[np.float32]:
+    if type_name == "bfloat16":
+        return bfloat16_to_float32(data.view(np.uint16))
+    return data.astype(np.float32, copy=False)

@@ -2,20 +2,24 @@
 """Sizes and switches of a Qwen2- or Llama-family decoder, from a preset or a Hugging Face ``config.json``.
 
 Loading a model that is nearly a Qwen2 or Llama gives fluent nonsense, so whatever would need other arithmetic
-is refused. Both generations of the file are read: ``rope_theta`` and ``rope_scaling`` at the top level
-(transformers 4), or inside ``rope_parameters`` (transformers 5).
+is refused, and so are keys that contradict each other: a key is read as transformers reads it, or not at all.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vla_edge_ros.config import ModelSource
-from vla_edge_ros.errors import WeightsError
+from vla_edge_ros.errors import ConfigError, WeightsError
+from vla_edge_ros.model.config_values import MAX_LAYERS, ConfigValues
+from vla_edge_ros.model.model_file import read_json_object
+from vla_edge_ros.model.rope_settings import rope_theta
+
+MIN_RMS_NORM_EPS = 1e-30  # smaller ones are zero, or nearly, in the engines' float32
+_OWN_CODE = {"AutoModel", "AutoModelForCausalLM"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,115 +91,115 @@ class _Family:
 
     qkv_bias: bool
     max_position_embeddings: int
+    num_key_value_heads: int | None  # None: as many as query heads
+    head_dim_may_be_null: bool
+    heads_divide_hidden_size: bool  # even beside a head_dim of its own
 
 
-_FAMILIES = {"qwen2": _Family(True, 32768), "llama": _Family(False, 2048)}
-_DEFAULT_ROPE_THETA = 10000.0
+_FAMILIES = {
+    "qwen2": _Family(True, 32768, 32, head_dim_may_be_null=False, heads_divide_hidden_size=False),
+    "llama": _Family(False, 2048, None, head_dim_may_be_null=True, heads_divide_hidden_size=True),
+}
 
 
 def resolve(source: ModelSource) -> DecoderConfig:
     """The sizes that ``model.path``'s config.json, or without a path ``model.preset``, gives."""
-    return from_hf_config(Path(source.path)) if source.path else PRESETS[source.preset]
+    if not source.path:
+        return PRESETS[source.preset]
+    if not Path(source.path).exists():
+        hint = " (environment variables in it are not replaced)" if "$" in source.path else ""
+        raise ConfigError(
+            f"model.path must be a model folder with config.json, got {source.path!r}: "
+            f"there is no {Path(source.path).absolute()}{hint}"
+        )
+    return from_hf_config(Path(source.path))
 
 
 def from_hf_config(source: Mapping[str, Any] | str | Path) -> DecoderConfig:
     """Read a config given as a mapping, a ``config.json``, or the folder that holds one.
 
-    Raises ``WeightsError`` naming the file, the key, what is supported and what was found.
+    Raises ``WeightsError`` naming the file, the key, what is supported and what was found. What transformers
+    cannot load is refused too.
     """
-    where, values = _read(source)
-    model_type = values.get("model_type")
-    if model_type not in _FAMILIES:
-        raise WeightsError(f"{where}: model_type must be one of {', '.join(_FAMILIES)}, got {model_type!r}")
+    config = _open(source)
+    model_type = config.raw("model_type")
+    if not isinstance(model_type, str) or model_type not in _FAMILIES:
+        config.refuse("model_type", f"one of {', '.join(_FAMILIES)}")
     family = _FAMILIES[model_type]
-    _refuse_other_arithmetic(where, values)
-    heads = _size(where, values, "num_attention_heads")
-    kv_heads = _size(where, values, "num_key_value_heads", heads)
-    hidden = _size(where, values, "hidden_size")
-    head_dim = _size(where, values, "head_dim", hidden // heads)
+    heads = config.size("num_attention_heads")
+    hidden = config.size("hidden_size")
+    layers = config.size("num_hidden_layers", high=MAX_LAYERS)
+    _refuse_other_arithmetic(config, layers)
+    if family.heads_divide_hidden_size and hidden % heads:
+        config.refuse("hidden_size", f"a multiple of num_attention_heads = {heads}")
+    kv_heads = _kv_heads(config, family, heads)
     if heads % kv_heads:
         raise WeightsError(
-            f"{where}: num_attention_heads must be a multiple of num_key_value_heads, "
+            f"{config.where}: num_attention_heads must be a multiple of num_key_value_heads, "
             f"got {heads} / {kv_heads}"
         )
+    head_dim = _head_dim(config, family, hidden, heads)
     if head_dim % 2:
-        raise WeightsError(f"{where}: head_dim must be even for rotary positions, got {head_dim}")
+        raise WeightsError(f"{config.where}: head_dim must be even for rotary positions, got {head_dim}")
     return DecoderConfig(
         hidden_size=hidden,
-        intermediate_size=_size(where, values, "intermediate_size"),
-        num_hidden_layers=_size(where, values, "num_hidden_layers"),
+        intermediate_size=config.size("intermediate_size"),
+        num_hidden_layers=layers,
         num_attention_heads=heads,
         num_key_value_heads=kv_heads,
         head_dim=head_dim,
-        vocab_size=_size(where, values, "vocab_size"),
-        rope_theta=_rope_theta(where, values),
-        rms_norm_eps=_positive(where, "rms_norm_eps", values.get("rms_norm_eps", 1e-6)),
+        vocab_size=config.size("vocab_size"),
+        rope_theta=rope_theta(config),
+        rms_norm_eps=config.number("rms_norm_eps", 1e-6, low=MIN_RMS_NORM_EPS, below=1.0),
         qkv_bias=family.qkv_bias,
-        tie_word_embeddings=bool(values.get("tie_word_embeddings", False)),
-        max_position_embeddings=_size(
-            where, values, "max_position_embeddings", family.max_position_embeddings
-        ),
+        tie_word_embeddings=config.flag("tie_word_embeddings", False),
+        max_position_embeddings=config.size("max_position_embeddings", family.max_position_embeddings),
     )
 
 
-def _read(source: Mapping[str, Any] | str | Path) -> tuple[str, Mapping[str, Any]]:
+def _open(source: Mapping[str, Any] | str | Path) -> ConfigValues:
     if isinstance(source, Mapping):
-        return "config", source
+        return ConfigValues("config", source)
     path = Path(source)
     path = path / "config.json" if path.is_dir() else path
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise WeightsError(f"{path}: expected a model folder with config.json, got {error}") from error
-    except ValueError as error:
-        raise WeightsError(f"{path}: expected JSON, got {error}") from error
-    if not isinstance(values, Mapping):
-        raise WeightsError(f"{path}: expected a JSON object, got {type(values).__name__}")
-    return str(path), values
+    return ConfigValues(str(path), read_json_object(path))
 
 
-def _refuse_other_arithmetic(where: str, values: Mapping[str, Any]) -> None:
-    """One line a switch: key, the only value this decoder computes, and what is found otherwise."""
-    rope = _rope_parameters(where, values)
-    rotary_factor = rope.get("partial_rotary_factor", values.get("partial_rotary_factor", 1.0))
-    layer_types = set(values.get("layer_types") or ["full_attention"])
-    found = (
-        ("hidden_act", "silu", values.get("hidden_act", "silu")),
-        ("rope_type", "default", rope.get("rope_type", rope.get("type", "default"))),
-        ("partial_rotary_factor", 1.0, rotary_factor),
-        ("use_sliding_window", False, values.get("use_sliding_window", False)),
-        ("layer_types", {"full_attention"}, layer_types),
-        ("attention_bias", False, values.get("attention_bias", False)),  # Llama's puts one on o_proj as well
-        ("mlp_bias", False, values.get("mlp_bias", False)),
-        ("quantization_config", None, values.get("quantization_config")),
-    )
-    for key, supported, value in found:
-        if value != supported:
-            raise WeightsError(f"{where}: {key} must be {supported!r}, got {value!r}")
+def _refuse_other_arithmetic(config: ConfigValues, layers: int) -> None:
+    """One line a switch: key and the only value that this decoder computes."""
+    for key, only in (
+        ("hidden_act", "silu"),
+        ("use_sliding_window", False),
+        ("attention_bias", False),  # Llama's puts one on o_proj as well
+        ("mlp_bias", False),
+        ("is_causal", True),
+        ("quantization_config", None),
+        ("per_layer_config", None),
+    ):
+        config.require(key, only)
+    config.check_integer("sliding_window", or_null=True)
+    config.check_integer("max_window_layers", or_null=False)
+    layer_types = config.raw("layer_types")
+    if layer_types is not None and layer_types != ["full_attention"] * layers:
+        config.refuse("layer_types", f"null or {layers} times 'full_attention', one a layer")
+    code = config.section("auto_map")
+    if code is not None and code.keys() & _OWN_CODE:
+        raise WeightsError(
+            f"{config.where}: auto_map names the checkpoint's own code for {', '.join(sorted(code.keys()))}: "
+            "what it computes is not known here"
+        )
 
 
-def _rope_parameters(where: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    rope = values.get("rope_parameters") or values.get("rope_scaling") or {}
-    if not isinstance(rope, Mapping):
-        raise WeightsError(f"{where}: rope_parameters must be an object, got {rope!r}")
-    return rope
+def _kv_heads(config: ConfigValues, family: _Family, heads: int) -> int:
+    if "num_key_value_heads" not in config:
+        return family.num_key_value_heads or heads
+    return heads if config.raw("num_key_value_heads") is None else config.size("num_key_value_heads")
 
 
-def _rope_theta(where: str, values: Mapping[str, Any]) -> float:
-    theta = _rope_parameters(where, values).get("rope_theta", values.get("rope_theta", _DEFAULT_ROPE_THETA))
-    return _positive(where, "rope_theta", theta)
-
-
-def _positive(where: str, key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise WeightsError(f"{where}: {key} must be a positive number, got {value!r}")
-    return float(value)
-
-
-def _size(where: str, values: Mapping[str, Any], key: str, default: int | None = None) -> int:
-    value = values.get(key)
-    if value is None:
-        value = default
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise WeightsError(f"{where}: {key} must be a positive integer, got {value!r}")
-    return value
+def _head_dim(config: ConfigValues, family: _Family, hidden: int, heads: int) -> int:
+    is_null = "head_dim" in config and config.raw("head_dim") is None
+    if "head_dim" in config and not (is_null and family.head_dim_may_be_null):
+        return config.size("head_dim")
+    if hidden < heads:
+        config.refuse("hidden_size", f"at least num_attention_heads = {heads}")
+    return hidden // heads

@@ -21,10 +21,8 @@ from vla_edge_ros.config import FrameConfig
 from vla_edge_ros.errors import WeightsError
 from vla_edge_ros.model.bfloat16 import bfloat16_to_float32, round_to_bfloat16
 from vla_edge_ros.model.random_weights import random_bfloat16
-from vla_edge_ros.model.tensor_shapes import EMBEDDING
+from vla_edge_ros.model.tensor_shapes import EMBEDDING, PATCH_PROJECTION
 from vla_edge_ros.model.weights import Weights
-
-PATCH_PROJECTION = "vla.patch_projection"
 
 # The reference input: patches whose values in [-1, 1] have this root mean square. Eight real clips (kitchen
 # robot arms, roads, a conveyor belt) have means of 0.22 to 0.52 a clip; this is the geometric middle.

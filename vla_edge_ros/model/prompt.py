@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.errors import InstructionError
+from vla_edge_ros.model.action_head import action_ids
 from vla_edge_ros.model.chat_tokenizer import ChatTokenizer
 from vla_edge_ros.model.decoder_config import resolve
 
@@ -23,6 +24,7 @@ MIN_TOKENS = 4
 
 def token_ids(instruction: str, config: VlaConfig) -> NDArray[np.int64]:
     """``[p]``, 4 <= p <= pinned slots. ``InstructionError`` where the instruction is longer."""
+    instruction = instruction.encode("utf-8", "replace").decode("utf-8")  # lone surrogates have no bytes
     if config.model.path:
         tokenizer = ChatTokenizer.of_folder(config.model.path)
         ids, padding = tokenizer.encode(instruction), tokenizer.padding_id
@@ -40,8 +42,8 @@ def token_ids(instruction: str, config: VlaConfig) -> NDArray[np.int64]:
 
 
 def _stand_in(instruction: str, config: VlaConfig) -> list[int]:
-    text_ids = resolve(config.model).vocab_size - config.action.bins
-    return [byte % text_ids for byte in instruction.encode("utf-8", "replace")]
+    text_ids = action_ids(config.action, resolve(config.model).vocab_size).start
+    return [byte % text_ids for byte in instruction.encode("utf-8")]
 
 
 def _check_vocabulary(ids: list[int], config: VlaConfig) -> None:

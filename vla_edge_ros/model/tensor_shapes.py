@@ -8,6 +8,7 @@ from vla_edge_ros.model.decoder_config import DecoderConfig
 EMBEDDING = "model.embed_tokens.weight"
 FINAL_NORM = "model.norm.weight"
 LM_HEAD = "lm_head.weight"
+PATCH_PROJECTION = "vla.patch_projection"  # optional, see ``patch_embedding``
 
 
 def layer_prefix(layer: int) -> str:

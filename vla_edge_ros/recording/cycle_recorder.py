@@ -10,6 +10,7 @@ import csv
 import dataclasses
 import json
 import logging
+import os
 import resource
 import time
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ def new_run_folder(path: str | Path) -> Path:
     """
     name = time.strftime("run_%Y%m%d_%H%M%S", time.gmtime())
     for attempt in range(1000):
-        folder = Path(path).expanduser() / (name if attempt == 0 else f"{name}_{attempt}")
+        folder = Path(os.path.expanduser(path)) / (name if attempt == 0 else f"{name}_{attempt}")
         try:
             folder.mkdir(parents=True)
             return folder

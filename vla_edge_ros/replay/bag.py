@@ -4,27 +4,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-from rosbags.typesys import Stores, get_typestore
 
 from vla_edge_ros.errors import ImageError, SourceError
-from vla_edge_ros.imaging import message_to_rgb
-from vla_edge_ros.replay.bag_files import Storage, Topic, open_storages
+from vla_edge_ros.replay.bag_files import Storage, open_storages
 from vla_edge_ros.replay.base import LOGGER, SourceFrame, WarnOnce
-from vla_edge_ros.replay.picture import decode_picture
+from vla_edge_ros.replay.image_message import serialised_to_rgb
+from vla_edge_ros.replay.topic import COMPRESSED, RAW, Topic
+from vla_edge_ros.replay.zstd import unpack_message
 
-RAW = "sensor_msgs/msg/Image"
-COMPRESSED = "sensor_msgs/msg/CompressedImage"
+# How well a topic serves as the camera, best first. Depth is sent as 16-bit grey, nearly all of it dark.
+_PICTURE, _DEEP_GREY, _NO_PICTURE, _NO_MESSAGES = range(4)
+_DEEP_GREY_ENCODINGS = ("16UC1", "mono16")
+_MESSAGES_TO_TRY = 5  # the first ones of a recording may be broken
+_MOST_NAMED = 20
 
 
 class BagSource:
     """Media time is the time at which the recorder received a message, as in ``ros2 bag play``.
 
-    ``topic``: which image topic; empty takes the first that has messages, and says so where there are more.
+    ``topic``: which image topic; empty takes the first that carries a picture (not depth, not empty), and
+    says so where there are more.
     """
 
     def __init__(self, path: Path, topic: str = ""):
@@ -33,28 +34,29 @@ class BagSource:
         self._warn = WarnOnce(self.name)
         self._storages: list[Storage] = []
         self._passes = 0
-        # These two types are the same in every ROS 2 release, so the bag's own definitions are not needed.
-        self._types = get_typestore(Stores.LATEST)
         self._open()
         try:
-            self.topic, self._kind = self._choose(topic)
-        except SourceError:
+            self._topic = self._choose(topic)
+        except BaseException:
             self.close()
             raise
+        self.topic = self._topic.name
 
     def __iter__(self) -> Iterator[SourceFrame]:
         self._open()
         self._passes += 1
         this_pass = self._passes
         first_ns, media_ns, frames, refused = None, 0, 0, ""
-        for log_ns, data in self._messages():
+        for log_ns, data in self._messages(self._topic):
             assert this_pass == self._passes, "passes share the bag's readers: one at a time"
             try:
-                pixels = self._pixels(data)
-            except ImageError as error:
+                pixels, encoding = serialised_to_rgb(self._topic.image_type, unpack_message(data))
+            except (ImageError, ValueError) as error:
                 refused = refused or str(error)
                 self._warn(f"a message of {self.topic} is left out: {error}")
                 continue
+            if encoding in _DEEP_GREY_ENCODINGS:
+                self._warn(f"{self.topic} carries {encoding}; as grey whose white is 65535, depth is dark")
             first_ns = log_ns if first_ns is None else first_ns
             media_ns = max(media_ns, log_ns - first_ns)
             frames += 1
@@ -74,39 +76,49 @@ class BagSource:
         if not self._storages:
             self._storages = open_storages(self._path, self._warn)
 
-    def _choose(self, wanted: str) -> tuple[str, str]:
-        topics: dict[str, Topic] = {}
-        for topic in (topic for storage in self._storages for topic in storage.topics):
-            if topic.type in (RAW, COMPRESSED) and (topic.messages or topic.name not in topics):
-                topics.setdefault(topic.name, topic)
-        names = [topic.name for topic in topics.values() if topic.messages] or list(topics)
-        if not names:
-            raise SourceError(f"source {self.name} is a bag without an image topic ({RAW} or {COMPRESSED})")
-        if not wanted:
-            if len(names) > 1:
-                choice = ", ".join(names)
-                LOGGER.info("%s: playing %s; bag_topic chooses among %s", self.name, names[0], choice)
-            return names[0], topics[names[0]].type
-        for name in topics:
-            if name.lstrip("/") == wanted.lstrip("/"):
-                return name, topics[name].type
-        raise SourceError(f"source {self.name} has no image topic {wanted!r}, only {', '.join(topics)}")
+    def _choose(self, wanted: str) -> Topic:
+        seen = list(dict.fromkeys(topic for storage in self._storages for topic in storage.topics))
+        images = [topic for topic in seen if topic.image_type]
+        if not images:
+            others = ", ".join(str(topic) for topic in seen[:_MOST_NAMED]) or "no topic at all"
+            raise SourceError(
+                f"source {self.name} is a bag without an image topic ({RAW} or {COMPRESSED} in cdr); "
+                f"it has {others}"
+            )
+        if wanted:
+            images = [topic for topic in images if topic.name.lstrip("/") == wanted.lstrip("/")] or images
+            if images[0].name.lstrip("/") != wanted.lstrip("/"):
+                names = ", ".join(topic.name for topic in images)
+                raise SourceError(f"source {self.name} has no image topic {wanted!r}, only {names}")
+        if len(images) == 1:
+            return images[0]
+        found = {topic: self._try(topic) for topic in images}
+        chosen = min(images, key=lambda topic: found[topic][0])  # the first of the best
+        others = ", ".join(f"{topic.name} ({found[topic][1]})" for topic in images if topic != chosen)
+        LOGGER.info(
+            "%s: playing %s (%s); bag_topic chooses among the others: %s",
+            self.name, chosen.name, found[chosen][1], others,
+        )  # fmt: skip
+        return chosen
 
-    def _messages(self) -> Iterator[tuple[int, bytes]]:
+    def _try(self, topic: Topic) -> tuple[int, str]:
+        """How well ``topic`` serves, and what it carries in a word."""
+        if not any(storage.has_messages(topic) for storage in self._storages):
+            return _NO_MESSAGES, "no messages"
+        refused = "no messages"
+        for _, data in islice(self._messages(topic), _MESSAGES_TO_TRY):
+            try:
+                _, encoding = serialised_to_rgb(topic.image_type, unpack_message(data))
+            except (ImageError, ValueError) as error:
+                refused = str(error)
+                continue
+            source = encoding.partition(";")[0].strip()
+            return (_DEEP_GREY if source in _DEEP_GREY_ENCODINGS else _PICTURE), encoding
+        return _NO_PICTURE, refused
+
+    def _messages(self, topic: Topic) -> Iterator[tuple[int, bytes]]:
         for storage in self._storages:
             try:
-                yield from storage.messages(self.topic)
+                yield from storage.messages(topic)
             except Exception as error:  # parsers raise whatever broken bytes lead them to
                 self._warn(f"is damaged or cut short ({error}); playing what comes before that")
-
-    def _pixels(self, data: bytes) -> NDArray[np.uint8]:
-        try:
-            message: Any = self._types.deserialize_cdr(data, self._kind)
-        except Exception as error:  # as above
-            raise ImageError("data", f"message cannot be deserialised: {error}") from None
-        if self._kind == COMPRESSED:
-            try:
-                return decode_picture(memoryview(message.data))
-            except ImageError as error:
-                raise ImageError(error.reason, f"{error} (format {message.format!r})") from None
-        return message_to_rgb(message)

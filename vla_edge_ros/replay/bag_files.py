@@ -1,129 +1,141 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rosbag2 as one stream of serialised messages: a recording's folder, or a bare ``.mcap`` or ``.db3``.
+"""A rosbag2 as its storage files: a recording's folder, or a bare ``.mcap`` or ``.db3``, packed or not.
 
-``rosbags`` reads all storage formats without a ROS installation. Its one-bag reader is used, not
-``AnyReader``, which refuses a whole bag for one message type that it cannot parse, on whatever topic.
+``metadata.yaml`` gives the files and their order; the rest that it holds stands in the files themselves. So
+a recording whose recorder was killed before it wrote that file plays as well.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
+from typing import Protocol
 
-from rosbags.rosbag2 import Reader
-from rosbags.rosbag2.storage_mcap import McapReader
+import yaml
 
 from vla_edge_ros.errors import SourceError
-from vla_edge_ros.replay.base import WarnOnce
-from vla_edge_ros.replay.image_folder import natural_key
-from vla_edge_ros.replay.mcap_repair import RepairedMcap, whole_bytes
+from vla_edge_ros.replay import mcap_file, sqlite_file, zstd
+from vla_edge_ros.replay.base import LOGGER, WarnOnce
+from vla_edge_ros.replay.mcap_file import McapFile
+from vla_edge_ros.replay.natural_order import natural_key
+from vla_edge_ros.replay.sqlite_file import SqliteFile
+from vla_edge_ros.replay.topic import Topic
+
+METADATA = "metadata.yaml"
+_OTHER_COMPRESSIONS = {b"\x04\x22\x4d\x18": "lz4", b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """``messages``: how many the bag says it holds."""
+class Storage(Protocol):
+    topics: list[Topic]
+    damage: str
 
-    name: str
-    type: str
-    messages: int
-
-
-class RosbagsStorage:
-    """What ``rosbags`` can open: a folder with metadata.yaml, or one storage file."""
-
-    def __init__(self, reader: Any):
-        reader.open()
-        self._reader = reader
-        self.topics = [Topic(c.topic, c.msgtype, c.msgcount) for c in reader.connections]
-
-    def messages(self, topic: str) -> Iterator[tuple[int, bytes]]:
-        connections = [connection for connection in self._reader.connections if connection.topic == topic]
-        for _, log_ns, data in self._reader.messages(connections) if connections else ():
-            yield log_ns, data
-
-    def close(self) -> None:
-        self._reader.close()
+    def has_messages(self, topic: Topic) -> bool: ...
+    def messages(self, topic: Topic) -> Iterator[tuple[int, bytes]]: ...
+    def close(self) -> None: ...
 
 
-class DamagedSqlite:
-    """A ``.db3`` that ``rosbags`` refuses: cut short, or left by a killed recorder with its ``-wal`` file.
-
-    Rows are read by their id, which needs neither the timestamp index nor a count of all rows.
-    """
+class UnpackedFile:
+    """A storage file that was compressed as a whole, unpacked into a temporary folder while it is open."""
 
     def __init__(self, path: Path):
-        uri = f"{path.absolute().as_uri()}?mode=ro"
-        self._database = sqlite3.connect(uri, uri=True, check_same_thread=False)
+        self._folder = TemporaryDirectory(prefix="vla_edge_ros_bag_")
+        LOGGER.info("%s: unpacking into %s", path, self._folder.name)
         try:
-            # Without this, SQLite refuses a file of fewer pages than its header says.
-            self._database.execute("PRAGMA writable_schema = ON")
-            rows = self._database.execute("SELECT name, type FROM topics ORDER BY id").fetchall()
-        except sqlite3.Error:
-            self._database.close()
+            self._file = _open_file(zstd.unpack_file(path, Path(self._folder.name)))
+        except BaseException:
+            self._folder.cleanup()
             raise
-        self.topics = [Topic(name, kind, 1) for name, kind in rows]
-
-    def messages(self, topic: str) -> Iterator[tuple[int, bytes]]:
-        yield from self._database.execute(
-            "SELECT timestamp, data FROM messages WHERE topic_id IN (SELECT id FROM topics WHERE name = ?)"
-            " ORDER BY messages.id",
-            (topic,),
-        )
+        self.topics, self.damage = self._file.topics, self._file.damage
+        self.has_messages, self.messages = self._file.has_messages, self._file.messages
 
     def close(self) -> None:
-        self._database.close()
-
-
-Storage = RosbagsStorage | DamagedSqlite
-
-
-def storage_files(path: Path) -> list[Path]:
-    """The bag's own storage files, in recording order."""
-    if path.is_file():
-        return [path]
-    files = [file for suffix in ("*.mcap", "*.db3") for file in path.glob(suffix)]
-    return sorted(files, key=lambda file: natural_key(file.name))
+        self._file.close()
+        self._folder.cleanup()
 
 
 def open_storages(path: Path, warn: WarnOnce) -> list[Storage]:
-    """``path`` opened whole where that works, else file by file, each as far as it is intact.
+    """Every storage file of ``path`` that can be read, in recording order; ``warn`` is told of the others.
 
-    Raises ``SourceError`` where nothing of it can be read.
+    Raises ``SourceError`` where there is none.
     """
-    reason = _unmerged_log(path)
-    try:
-        if not reason:
-            return [RosbagsStorage(Reader(path))]
-    except Exception as error:  # parsers raise whatever broken bytes lead them to; every kind means "damaged"
-        reason = str(error) or type(error).__name__
     opened: list[Storage] = []
-    for file in storage_files(path):
+    files, reason = _files_to_play(path)
+    refused = reason or "it has no storage file (.mcap, .db3)"
+    for file in files:
         try:
-            opened.append(_open_damaged(file))
-        except Exception as error:  # as above
-            warn(f"{file.name} cannot be read: {error}")
+            storage = _open_file(file)
+        except Exception as error:  # parsers raise whatever broken bytes lead them to
+            refused = str(error) or type(error).__name__
+            warn(f"{file.name} cannot be read: {refused}")
+            continue
+        opened.append(storage)
+        if storage.damage:
+            warn(f"{file.name} is damaged or cut short ({storage.damage}); playing what is whole")
     if not opened:
-        raise SourceError(f"source {path} is not a rosbag2 that can be read: {reason}")
-    warn(f"is damaged or cut short ({reason}); playing what is whole")
+        raise SourceError(f"source {path} is not a rosbag2 that can be read: {refused}")
+    if reason:
+        warn(f"is damaged or cut short ({reason}); playing its files in the order of their names")
     return opened
 
 
-def _unmerged_log(path: Path) -> str:
-    """Why ``rosbags`` would leave messages out without a word: it does not read SQLite's write-ahead log."""
-    logs = [file.with_name(f"{file.name}-wal") for file in storage_files(path)]
-    found = [log.name for log in logs if log.exists() and log.stat().st_size]
-    return f"{found[0]} was never merged" if found else ""
-
-
-def _open_damaged(file: Path) -> Storage:
-    if file.suffix == ".db3":
-        return DamagedSqlite(file)
+def _files_to_play(path: Path) -> tuple[list[Path], str]:
+    """Storage files in recording order, and why they are not those that the metadata names."""
+    if path.is_file():
+        return [path], ""
     try:
-        return RosbagsStorage(Reader(file))
-    except Exception:  # as above; what follows names the fault if it is beyond repair
-        if not whole_bytes(file):
-            raise
-        return RosbagsStorage(McapReader(RepairedMcap(file)))  # type: ignore[arg-type]
+        return _listed_files(path), ""
+    except FileNotFoundError:
+        reason = f"{METADATA} is missing"
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        reason = f"{METADATA}: {' '.join(str(error).split())}"  # YAML's errors have several lines
+    return storage_files(path), reason
+
+
+def storage_files(path: Path) -> list[Path]:
+    """The storage files that lie in ``path``, or that it is, in the order of their names."""
+    if path.is_file():
+        return [path]
+    found = {}
+    for suffix in (".mcap.zstd", ".db3.zstd", ".mcap", ".db3"):  # what was unpacked by hand comes first
+        found.update({file.name.removesuffix(".zstd"): file for file in path.glob(f"*{suffix}")})
+    return [found[name] for name in sorted(found, key=lambda name: natural_key(name, decimals=False))]
+
+
+def _listed_files(path: Path) -> list[Path]:
+    """Raises ``ValueError`` where metadata.yaml does not name files that are there."""
+    metadata = yaml.safe_load((path / METADATA).read_text())
+    try:
+        listed = metadata["rosbag2_bagfile_information"]["relative_file_paths"]
+        names = [PurePath(name).name for name in listed]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"it lacks a metadata key: {error}") from None
+    files = [_packed_or_not(path / name) for name in names]
+    missing = [name for name, file in zip(names, files, strict=True) if not file.exists()]
+    if missing:
+        raise ValueError(f"it names files that are missing: {', '.join(missing)}")
+    if not files:
+        raise ValueError("it names no files")
+    return files
+
+
+def _packed_or_not(file: Path) -> Path:
+    """``file``, or what it became when somebody packed or unpacked it by hand."""
+    unpacked = file.with_suffix("") if file.suffix == ".zstd" else file
+    return next((each for each in (unpacked, Path(f"{unpacked}.zstd")) if each.exists()), file)
+
+
+def _open_file(file: Path) -> Storage:
+    with file.open("rb") as opened:
+        head = opened.read(16)
+    if head.startswith(zstd.MAGIC):
+        return UnpackedFile(file)
+    if head.startswith(sqlite_file.MAGIC):
+        return SqliteFile(file)
+    if head.startswith(mcap_file.MAGIC):
+        return McapFile(file)
+    packed = next((name for magic, name in _OTHER_COMPRESSIONS.items() if head.startswith(magic)), "")
+    raise SourceError(
+        f"{file.name} must be MCAP or SQLite, packed with zstd or not, got "
+        + (f"one packed with {packed}" if packed else f"a file that begins with {head[:8]!r}")
+    )

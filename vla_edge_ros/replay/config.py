@@ -15,7 +15,7 @@ class ReplayConfig:
     """What to play, how fast, and how large."""
 
     source: str = param("synthetic", "'synthetic', or the path of a video, image folder or rosbag2")
-    bag_topic: str = param("", "image topic of a bag; empty: its first")
+    bag_topic: str = param("", "image topic of a bag; empty: its first that carries a picture, not depth")
     rate_hz: float = param(60.0, "images published a second", low=0.1, high=1000.0)
     loop: bool = param(True, "begin again at the end; false: say so and stop")
     timing: str = param(

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vla_edge_ros.errors import SourceError
+from vla_edge_ros.orientation import UPRIGHT, from_display_matrix, set_upright
 from vla_edge_ros.replay.base import SourceFrame, WarnOnce
 
 # FFmpeg takes nearly any file for one of these: text as ANSI art, or a list of other files to open.
 _NOT_VIDEO = {"tty", "concat", "hls", "dash", "ffmetadata", "lrc"}
 # A file is called cut short when its frames end this much before what its header says.
 _MISSING_SECONDS = 0.25
+_MOST_UNKNOWN_KINDS = 16
 
 
 class VideoSource:
@@ -48,6 +52,10 @@ class VideoSource:
                     at_ns = stamp_ns - first_ns
                 media_ns = max(media_ns, at_ns)
                 frames += 1
+                if _has_no_white(frame.format):
+                    raise SourceError(
+                        f"source {self.name} must have 8 or 16-bit samples, got {frame.format.name}"
+                    )
                 yield SourceFrame(_rgb(frame), media_ns)
             if not frames:
                 raise SourceError(
@@ -107,9 +115,38 @@ def _frame_ns(stream: Any) -> int:
 
 def _rgb(frame: Any) -> NDArray[np.uint8]:
     """``[height, width, 3]``; FFmpeg applies the colour matrix and range that the frame is tagged with."""
-    pixels = frame.to_ndarray(format="rgb24")
-    quarter_turns = round(frame.rotation / 90) % 4
-    return np.ascontiguousarray(np.rot90(pixels, quarter_turns))
+    return set_upright(frame.to_ndarray(format="rgb24"), _orientation(frame))
+
+
+def _orientation(frame: Any) -> int:
+    """EXIF's number for the frame's display matrix. ``frame.rotation`` would leave out that it mirrors."""
+    for _ in range(_MOST_UNKNOWN_KINDS):
+        try:
+            matrix = frame.side_data.get("DISPLAYMATRIX")
+        except ValueError as error:  # "31 is not a valid Type": PyAV's list of kinds is shorter than FFmpeg's
+            frame = _without_side_data(frame, kind=str(error).split()[0])
+        else:
+            return UPRIGHT if matrix is None else from_display_matrix(np.frombuffer(matrix, np.int32))
+    return UPRIGHT
+
+
+def _without_side_data(frame: Any, kind: str) -> Any:
+    graph = av.filter.Graph()
+    graph.link_nodes(
+        graph.add_buffer(
+            width=frame.width, height=frame.height, format=frame.format, time_base=Fraction(1, 1000)
+        ),
+        graph.add("sidedata", f"mode=delete:type={kind}"),
+        graph.add("buffersink"),
+    ).configure()
+    graph.push(frame)
+    return graph.pull()
+
+
+def _has_no_white(video_format: Any) -> bool:
+    """Whether samples are float or of 32 bits, so that nothing says which value is white."""
+    is_float = re.search(r"f(16|32)(le|be)?$", video_format.name)
+    return bool(is_float) or any(component.bits > 16 for component in video_format.components)
 
 
 def _missing(stream: Any, frames: int, end_ns: int) -> str:

@@ -9,11 +9,12 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.duration import Duration
 from rclpy.lifecycle import LifecycleNode, LifecyclePublisher
+from rclpy.qos import QoSProfile
 from trajectory_msgs.msg import JointTrajectory
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.ros.messages import to_status, to_trajectory
-from vla_edge_ros.ros.qos import OnMismatch, action_qos, lifecycle_publisher, status_qos
+from vla_edge_ros.ros.qos import action_qos, lifecycle_publisher, status_qos
 from vla_edge_ros.types import CycleRecord
 
 DELIVERY_TIMEOUT = Duration(nanoseconds=200_000_000)
@@ -27,16 +28,23 @@ class ActionPublisher:
     what was published.
     """
 
-    def __init__(
-        self, node: LifecycleNode, config: VlaConfig, now_ns: Callable[[], int], on_mismatch: OnMismatch
-    ):
+    def __init__(self, node: LifecycleNode, config: VlaConfig, now_ns: Callable[[], int]):
         self._node = node
         self._config = config.action
         self._now_ns = now_ns
-        self._action = lifecycle_publisher(
-            node, JointTrajectory, "action", action_qos(config.timing.period_ms), on_mismatch
-        )
-        self._status = lifecycle_publisher(node, DiagnosticArray, "status", status_qos(), on_mismatch)
+        action, status = action_qos(config.timing.period_ms), status_qos()
+
+        def warn(policy: str) -> None:
+            node.get_logger().warning(
+                f"a subscriber of action or status gets no messages: its {policy} does not match"
+            )
+
+        self._action = lifecycle_publisher(node, JointTrajectory, "action", action, warn)
+        self._status = lifecycle_publisher(node, DiagnosticArray, "status", status, warn)
+        self.offers: dict[str, QoSProfile] = {
+            self._action.topic_name: action,
+            self._status.topic_name: status,
+        }
         self.slots_in_use = 0
         self.evictions = 0
         self.on_message: Callable[[str, Any], None] = lambda topic, message: None
@@ -55,7 +63,7 @@ class ActionPublisher:
         """Send the action, where there is one, then the status."""
         if record.action is not None:
             self._send(self._action, to_trajectory(record.action, self._config))
-        self._send(self._status, to_status(record, self._node.get_name(), self._now_ns()))
+        self._send(self._status, to_status(record, self._node.get_fully_qualified_name(), self._now_ns()))
         self.slots_in_use = record.slots_in_use or self.slots_in_use
         self.evictions += record.evicted_sequence is not None
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Six statuses for ``/diagnostics`` (REP 107): Camera, Deadline, Admission, KV cache, Action, GPU.
 
-One function judges one subject. Each has the same keys every time, since a key that vanishes breaks plots
-and layouts. STALE is the aggregator's to set. Nobody may stop a robot by these: see the action's own age.
+One function judges one subject, and none is OK where ``/vla/status`` names it as the cause of a cycle's
+fallback. Each has the same keys every time, since a key that vanishes breaks plots and layouts. STALE is the
+aggregator's to set. Nobody may stop a robot by these: see the action's own age.
 """
 
 from __future__ import annotations
@@ -11,41 +12,41 @@ from collections.abc import Sequence
 
 from diagnostic_msgs.msg import DiagnosticStatus
 
+from vla_edge_ros.config import TimingConfig
+from vla_edge_ros.ros.camera_diagnostics import ERROR, OK, WARN, Judgement, camera_values, judge_camera
 from vla_edge_ros.ros.health import ActionHealth, CameraHealth, EngineHealth
-from vla_edge_ros.ros.messages import Number, to_diagnostic
+from vla_edge_ros.ros.messages import MEANING, Number, to_diagnostic
 from vla_edge_ros.runtime.metrics import MetricsSnapshot
-from vla_edge_ros.types import ActionSource, Outcome, Reason
-
-OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+from vla_edge_ros.types import ActionSource, Outcome, Reason, believable_age_ms
 
 MISS_SHARE_WARN = 0.01
-REFUSALS = ("encoding", "size", "step", "data", "order")
-REPLACED = ("zero", "negative", "future", "absurd")
 BYTES_PER_MB = 1 << 20
-
-Judgement = tuple[bytes, str]
 
 
 def diagnose(
     node_name: str,
-    deadline_ms: float,
+    timing: TimingConfig,
     camera: CameraHealth,
     metrics: MetricsSnapshot,
     action: ActionHealth,
     engine: EngineHealth,
 ) -> list[DiagnosticStatus]:
-    """All six, in a fixed order."""
-    subjects: list[tuple[str, Judgement, dict[str, Number]]] = [
-        ("Camera", _judge_camera(camera, action), _camera_values(camera)),
-        ("Deadline", _judge_deadline(metrics), _deadline_values(metrics, deadline_ms)),
-        ("Admission", _judge_admission(metrics), _admission_values(metrics)),
+    """All six, in a fixed order.
+
+    ``node_name`` is the fully qualified one, and the ``hardware_id`` as well: robots share ``/diagnostics``,
+    and one name for two of them would flicker.
+    """
+    subjects: tuple[tuple[str, Judgement, dict[str, Number]], ...] = (
+        ("Camera", judge_camera(camera, metrics, action, timing), camera_values(camera)),
+        ("Deadline", _judge_deadline(metrics, action), _deadline_values(metrics, timing.deadline_ms)),
+        ("Admission", _judge_admission(metrics, action), _admission_values(metrics)),
         ("KV cache", (OK, engine.eviction), _cache_values(metrics, engine)),
         ("Action", _judge_action(metrics, action), _action_values(metrics, action)),
-        ("GPU", _judge_engine(metrics, engine), _engine_values(metrics, engine)),
-    ]
+        ("GPU", _judge_engine(metrics, action, engine), _engine_values(metrics, engine)),
+    )
     return [
-        to_diagnostic(f"{node_name}: {name}", level, text, values, engine.name)
-        for name, (level, text), values in subjects
+        to_diagnostic(f"{node_name}: {name}", level, message, values, node_name)
+        for name, (level, message), values in subjects
     ]
 
 
@@ -54,44 +55,9 @@ def levels(statuses: Sequence[DiagnosticStatus]) -> tuple[bytes, ...]:
     return tuple(status.level for status in statuses)
 
 
-def _judge_camera(camera: CameraHealth, action: ActionHealth) -> Judgement:
-    if action.state == "unconfigured":
-        return OK, "not configured"
-    if camera.frames and camera.silent_s > camera.timeout_s:
-        return ERROR, f"no usable image for {camera.silent_s:.1f} s on {camera.topic}"
-    if camera.mismatch:
-        return (
-            WARN,
-            f"{camera.topic}: a publisher's {camera.mismatch} does not match; its images do not arrive",
-        )
-    if camera.clock_missing:
-        return WARN, "no clock: use_sim_time is set and nothing publishes /clock"
-    if camera.recent_refused:
-        return WARN, f"images refused: {_counts(camera.refused)}"
-    if not camera.frames:
-        return WARN, f"waiting for image on {camera.topic} ({camera.publishers} publishers)"
-    if camera.recent_replaced:
-        return WARN, f"stamps replaced by the time of receipt: {_counts(camera.replaced_stamps)}"
-    return OK, f"{camera.rate_hz:.1f} Hz"
-
-
-def _camera_values(camera: CameraHealth) -> dict[str, Number]:
-    return {
-        "rate_hz": camera.rate_hz,
-        "frames": camera.frames,
-        "overwritten_unread": camera.overwritten,
-        "silent_s": camera.silent_s,
-        "receipt_age_ms": camera.age_ms,
-        "width_px": camera.width,
-        "height_px": camera.height,
-        "encoding": camera.encoding,
-        "publishers": camera.publishers,
-        **{f"refused_{reason}": camera.refused.get(reason, 0) for reason in REFUSALS},
-        **{f"stamp_{reason}": camera.replaced_stamps.get(reason, 0) for reason in REPLACED},
-    }
-
-
-def _judge_deadline(metrics: MetricsSnapshot) -> Judgement:
+def _judge_deadline(metrics: MetricsSnapshot, action: ActionHealth) -> Judgement:
+    if not action.is_active:
+        return OK, action.state
     if metrics.window_deadline_misses > MISS_SHARE_WARN * metrics.window_cycles:
         return WARN, f"{metrics.window_deadline_misses} of {metrics.window_cycles} cycles missed the deadline"
     return OK, "met"
@@ -120,7 +86,9 @@ def _deadline_values(metrics: MetricsSnapshot, deadline_ms: float) -> dict[str, 
     }
 
 
-def _judge_admission(metrics: MetricsSnapshot) -> Judgement:
+def _judge_admission(metrics: MetricsSnapshot, action: ActionHealth) -> Judgement:
+    if not action.is_active:
+        return OK, action.state
     last = metrics.last
     if last is not None and last.outcome is Outcome.REFUSED and last.decision is not None:
         need, have = last.decision.predicted_ms, last.decision.budget_ms - last.decision.elapsed_ms
@@ -163,18 +131,28 @@ def _judge_action(metrics: MetricsSnapshot, action: ActionHealth) -> Judgement:
         return ERROR, action.fault
     if not action.is_active:
         return OK, action.state
-    if action.mismatch:
-        return WARN, f"{action.topic}: a subscriber's {action.mismatch} does not match; it gets no actions"
-    if last is None or (last.action is None and not metrics.sources.get(ActionSource.FRESH)):
+    if action.kept_away:
+        return WARN, f"{action.kept_away}; it gets no messages"
+    if last is None:
         return WARN, "no action yet: waiting for the first image"
     if last.outcome is Outcome.ENGINE_ERROR:
         return ERROR, f"engine error: {last.error}"
+    meaning = MEANING[last.outcome][1]
+    if last.source is ActionSource.NONE:
+        when = "no action" if metrics.sources.get(ActionSource.FRESH) else "no action yet"
+        return WARN, f"{when}: {meaning}"
     if last.source is ActionSource.ZERO:
-        return ERROR, f"zero motion: {last.outcome.value}"
-    if metrics.window_repeats or metrics.window_zeros:
-        share = 100 * (metrics.window_repeats + metrics.window_zeros) / metrics.window_cycles
-        return WARN, f"{share:.1f} % of the last {metrics.window_cycles} cycles fell back"
-    return OK, "fresh actions"
+        return ERROR, f"zero motion: {last.outcome.value}: {meaning}"
+    return _judge_window(metrics)
+
+
+def _judge_window(metrics: MetricsSnapshot) -> Judgement:
+    others = {o: n for o, n in metrics.window_outcomes.items() if o is not Outcome.ACTED}
+    if not others:
+        return OK, "fresh actions"
+    share = 100 * sum(others.values()) / metrics.window_cycles
+    causes = ", ".join(f"{outcome.value} {n}" for outcome, n in sorted(others.items(), key=lambda o: -o[1]))
+    return WARN, f"{share:.1f} % of the last {metrics.window_cycles} cycles fell back: {causes}"
 
 
 def _action_values(metrics: MetricsSnapshot, action: ActionHealth) -> dict[str, Number]:
@@ -184,17 +162,24 @@ def _action_values(metrics: MetricsSnapshot, action: ActionHealth) -> dict[str, 
         **{outcome.value: metrics.outcomes.get(outcome, 0) for outcome in Outcome},
         "repeat_streak": metrics.last.repeat_streak if metrics.last else 0,
         "longest_repeat": metrics.longest_repeat,
-        "frame_age_ms": metrics.last.frame_age_ms if metrics.last else float("nan"),
+        "frame_age_ms": believable_age_ms(metrics.last.frame_age_ms) if metrics.last else float("nan"),
         "publishers": action.publishers,
         "faults": action.faults,
     }
 
 
-def _judge_engine(metrics: MetricsSnapshot, engine: EngineHealth) -> Judgement:
+def _judge_engine(metrics: MetricsSnapshot, action: ActionHealth, engine: EngineHealth) -> Judgement:
     if engine.ceiling_mb and engine.memory.total_bytes > engine.ceiling_mb * BYTES_PER_MB:
         return ERROR, f"{engine.name}: memory above the ceiling"
+    if not action.is_active:
+        return OK, engine.name
     if metrics.last is not None and metrics.last.outcome is Outcome.ENGINE_ERROR:
         return ERROR, f"{engine.name}: {metrics.last.error}"
+    if errors := metrics.recent_outcomes.get(Outcome.ENGINE_ERROR, 0):
+        cycles = sum(metrics.recent_outcomes.values())
+        return WARN, f"{engine.name}: {errors} of the last {cycles} cycles failed: {metrics.last_error}"
+    if engine.caveats:
+        return WARN, "; ".join(engine.caveats)
     return OK, engine.name
 
 
@@ -204,8 +189,5 @@ def _engine_values(metrics: MetricsSnapshot, engine: EngineHealth) -> dict[str, 
         "peak_memory_mb": engine.memory.peak_bytes / BYTES_PER_MB,
         "ceiling_mb": engine.ceiling_mb,
         "errors": metrics.outcomes.get(Outcome.ENGINE_ERROR, 0),
+        "model_caveats": len(engine.caveats),
     }
-
-
-def _counts(counter: dict[str, int]) -> str:
-    return ", ".join(f"{reason} {count}" for reason, count in sorted(counter.items()))

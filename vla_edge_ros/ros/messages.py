@@ -16,14 +16,14 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from vla_edge_ros.config import ActionConfig
 from vla_edge_ros.errors import printable
-from vla_edge_ros.types import NS_PER_MS, Action, ActionSource, CycleRecord, Outcome
+from vla_edge_ros.types import NS_PER_MS, Action, ActionSource, CycleRecord, Outcome, believable_age_ms
 
 NS_PER_S = 1_000_000_000
 LAST_NS = 2**31 * NS_PER_S - 1  # a message's seconds have 32 bits
 
 Number = int | float | str
 
-_MEANING = {
+MEANING = {
     Outcome.ACTED: (DiagnosticStatus.OK, "action from a fresh frame"),
     Outcome.NO_FRAME_YET: (DiagnosticStatus.WARN, "waiting for the first image"),
     Outcome.NO_NEW_FRAME: (DiagnosticStatus.WARN, "no new image since the last cycle"),
@@ -63,9 +63,10 @@ def to_trajectory(action: Action, config: ActionConfig) -> JointTrajectory:
 def to_status(record: CycleRecord, node_name: str, now_ns: int) -> DiagnosticArray:
     """What the cycle decided and measured. Stamped as its action is; ``now_ns`` where it has none.
 
-    The keys are always the same ones, a number that was not measured is ``nan``.
+    ``node_name`` is the fully qualified one. The keys are always the same ones; a number that was not
+    measured is ``nan``, and so is the age of a stamp of another clock.
     """
-    level, message = _MEANING[record.outcome]
+    level, message = MEANING[record.outcome]
     if record.source is ActionSource.ZERO and record.outcome is not Outcome.STOPPED:
         level = DiagnosticStatus.ERROR
     if record.error:
@@ -79,15 +80,16 @@ def to_status(record: CycleRecord, node_name: str, now_ns: int) -> DiagnosticArr
 
 def _values(record: CycleRecord, now_ns: int) -> dict[str, Number]:
     decision, times, action, nan = record.decision, record.times, record.action, float("nan")
+    sensor_to_action_ms = max(0, now_ns - action.stamp_ns) / NS_PER_MS if action else nan
     return {
         "cycle": record.cycle,
         "outcome": record.outcome.value,
         "source": record.source.value,
         "repeat_streak": record.repeat_streak,
         "frame_sequence": record.frame_sequence,
-        "age_ms": record.frame_age_ms,
+        "age_ms": believable_age_ms(record.frame_age_ms),
         "latency_ms": record.latency_ms,
-        "sensor_to_action_ms": max(0, now_ns - action.stamp_ns) / NS_PER_MS if action else nan,
+        "sensor_to_action_ms": believable_age_ms(sensor_to_action_ms),
         "admission": "none" if decision is None else ("admit" if decision.admitted else "refuse"),
         "admission_reason": "none" if decision is None else decision.reason.value,
         "elapsed_ms": decision.elapsed_ms if decision else nan,

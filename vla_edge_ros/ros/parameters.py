@@ -37,6 +37,11 @@ class NodeConfig:
     discovery_ms: float = param(
         3000.0, "no action before the node is this old: time to find other publishers of actions", low=0.0
     )
+    image_transport: str = param(
+        "auto",
+        "raw: image; compressed: image/compressed, or image where that is compressed; auto: what is offered",
+        choices=("auto", "raw", "compressed"),
+    )
 
     def __post_init__(self) -> None:
         check_fields("", self)

@@ -18,12 +18,12 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.clock import Clock, ClockType
 from rclpy.parameter import Parameter
-from sensor_msgs.msg import Image
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Engine
 from vla_edge_ros.engines.load import load_engine
 from vla_edge_ros.errors import VlaEdgeError
+from vla_edge_ros.model.caveats import caveats
 from vla_edge_ros.ros.action_claim import LOOK_EVERY_S, ActionClaim
 from vla_edge_ros.ros.action_publisher import ActionPublisher
 from vla_edge_ros.ros.diagnostics import diagnose
@@ -33,6 +33,7 @@ from vla_edge_ros.ros.frame_input import FrameInput
 from vla_edge_ros.ros.guarded_lifecycle import GuardedLifecycleNode
 from vla_edge_ros.ros.health import ActionHealth
 from vla_edge_ros.ros.health_watch import HealthWatch
+from vla_edge_ros.ros.image_topic import ImageTopic
 from vla_edge_ros.ros.instruction_input import InstructionInput
 from vla_edge_ros.ros.interrupts import breakable
 from vla_edge_ros.ros.log_bridge import LogBridge
@@ -44,7 +45,6 @@ from vla_edge_ros.ros.parameters import (
     errors_name_parameters,
     read,
 )
-from vla_edge_ros.ros.qos import image_qos
 from vla_edge_ros.ros.run_recorder import RunRecorder
 from vla_edge_ros.ros.run_report import FrameCounts
 from vla_edge_ros.ros.spin import run_nodes
@@ -78,6 +78,7 @@ class ReasoningNode(GuardedLifecycleNode):
         self._claim: ActionClaim | None = None
         self._actions: ActionPublisher | None = None
         self._input: FrameInput | None = None
+        self._images: ImageTopic | None = None
         self._instructions: InstructionInput | None = None
         self._memory = MemoryReport()
         self._engine_name = "none"
@@ -119,10 +120,12 @@ class ReasoningNode(GuardedLifecycleNode):
         self._config = config = read(self, VlaConfig)
         discovery_s = self._node_config.discovery_ms / 1000
         self._claim = ActionClaim(self, self.resolve_topic_name("action"), self._created_s, discovery_s)
-        self._actions = ActionPublisher(self, config, self._now_ns, self._health.note_action_mismatch)
+        self._actions = ActionPublisher(self, config, self._now_ns)
         recorder = self._open_recorder(config, self._actions)
         sink = ObservedSink(self._actions, (*self._observers, recorder.record))
         with errors_name_parameters(config):
+            self._health.caveats = caveats(config)
+            self._warn_of_caveats()
             self._reasoner = self._warm_reasoner(config, sink)
         recorder.note_memory(self._memory)
         self._subscribe(self._reasoner)
@@ -151,10 +154,9 @@ class ReasoningNode(GuardedLifecycleNode):
         self._input = FrameInput(
             reasoner.slot, self._config.frame, stamps, self._now_ns, self.get_logger().warning
         )
-        images = self.listen(
-            Image, "image", self._input.receive, image_qos(), self._health.note_camera_mismatch
-        )
-        self._health.begin(self._input, images.topic_name)
+        transport = self._node_config.image_transport
+        self._images = ImageTopic(self, self._input, transport, self.listen, self.faults.report)
+        self._health.begin(self._input, self._images)
         self._instructions = InstructionInput(self, self._receive_instruction)
 
     def _open_recorder(self, config: VlaConfig, actions: ActionPublisher) -> RunRecorder:
@@ -174,8 +176,13 @@ class ReasoningNode(GuardedLifecycleNode):
             self._claim.withdraw()
             raise
         self._is_active = True
+        self._warn_of_caveats()  # again: whoever activates a node need not have configured it
         timing = self._config.timing
         self.get_logger().info(f"active: an action every {timing.period_ms:g} ms on {self._actions.topic}")
+
+    def _warn_of_caveats(self) -> None:
+        for caveat in self._health.caveats:
+            self.get_logger().warning(caveat)
 
     def _await_claim(self, claim: ActionClaim) -> None:
         """Until all who publish actions must have been seen; ``VlaEdgeError`` where another goes first."""
@@ -217,7 +224,8 @@ class ReasoningNode(GuardedLifecycleNode):
                 step()
             except Exception:
                 self.faults.report(f"while releasing:\n{traceback.format_exc()}")
-        self._reasoner = self._claim = self._actions = self._recorder = self._instructions = None
+        self._reasoner = self._claim = self._actions = self._recorder = None
+        self._instructions = self._images = None
 
     def _close(self) -> None:
         """In this order: who writes ends before what is written to."""
@@ -282,12 +290,14 @@ class ReasoningNode(GuardedLifecycleNode):
             return self._look()
 
     def _look(self) -> Sequence[DiagnosticStatus]:
+        if self._images is not None:
+            self._images.check()  # rclpy has no event for a changed graph
         config = self._config
         engine = self._health.engine(config, self._actions, self._engine_name, self._memory)
         return diagnose(
-            self.get_name(),
-            config.timing.deadline_ms,
-            self._health.camera(self._node_config.camera_timeout_ms / 1000),
+            self.get_fully_qualified_name(),
+            config.timing,
+            self._health.camera(self._node_config.camera_timeout_ms / 1000, config.timing.max_frame_age_ms),
             self.metrics,
             self._action_health(),
             engine,
@@ -301,7 +311,7 @@ class ReasoningNode(GuardedLifecycleNode):
             is_active=self._is_active,
             topic=topic,
             publishers=1 + self._claim.rivals() if self._claim else 0,
-            mismatch=self._health.action_mismatch,
+            kept_away=self._health.kept_away(self._actions),
             fault=self.faults.current(),
             faults=self.faults.count,
         )

@@ -6,13 +6,9 @@ from __future__ import annotations
 from collections import Counter
 
 from vla_edge_ros.errors import ImageError
-from vla_edge_ros.types import NS_PER_MS
+from vla_edge_ros.types import ABSURD_AGE_NS, NS_PER_MS
 
 NS_PER_S = 1_000_000_000
-
-# No camera queue holds a picture for an hour: such a stamp comes from another clock (a driver that counts
-# from boot, a bag played without /clock), and its age cannot be known.
-ABSURD_AGE_NS = 3600 * NS_PER_S
 
 
 class StampRules:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,10 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from vla_edge_ros.types import NS_PER_MS, ActionSource, CycleRecord, Outcome, Reason
+from vla_edge_ros.types import (
+    NS_PER_MS,
+    ActionSource,
+    CycleRecord,
+    Outcome,
+    Reason,
+    believable_age_ms,
+)
 
 # Outcomes in which a chunk was started and gave no action in time.
 DEADLINE_MISSES = (Outcome.ABORTED, Outcome.LATE)
+
+RECENT_CYCLES = 60
+
+# Stamps that run ahead of steady time further than this are of two clocks. A simulation may run so many times
+# as fast as the world; a step of the clock that is shorter than a second does no harm.
+FASTEST_CLOCK = 100
+CLOCK_STEP_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +74,10 @@ class MetricsSnapshot:
     window_deadline_misses: int
     window_repeats: int
     window_zeros: int
+    window_outcomes: dict[Outcome, int]
+    recent_outcomes: dict[Outcome, int]  # of the last RECENT_CYCLES: what is, rather than what was
     last: CycleRecord | None
+    last_error: str  # the engine's last one in this run
 
     @property
     def deadline_misses(self) -> int:
@@ -72,11 +91,16 @@ class RunMetrics:
     """
 
     def __init__(
-        self, deadline_ms: float, window: int = 600, rejected_samples: Callable[[], int] = lambda: 0
+        self,
+        deadline_ms: float,
+        window: int = 600,
+        rejected_samples: Callable[[], int] = lambda: 0,
+        steady_ns: Callable[[], int] = time.monotonic_ns,
     ):
         self._deadline_ms = deadline_ms
         self._window = window
         self._rejected_samples = rejected_samples
+        self._steady_ns = steady_ns
         self._lock = threading.Lock()
         self.reset()
 
@@ -86,12 +110,14 @@ class RunMetrics:
             self._outcomes: Counter[Outcome] = Counter()
             self._sources: Counter[ActionSource] = Counter()
             self._refusals: Counter[Reason] = Counter()
+            self._answered: deque[Outcome] = deque(maxlen=self._window)
             self._missed: deque[bool] = deque(maxlen=self._window)
             self._repeated: deque[bool] = deque(maxlen=self._window)
             self._zeroed: deque[bool] = deque(maxlen=self._window)
             self._latencies: deque[float] = deque(maxlen=self._window)
             self._sensor_to_action: deque[float] = deque(maxlen=self._window)
             self._kept_stamp_ns: int | None = None
+            self._kept_at_ns = 0
             self._longest_gap_ns = 0
             self._late_messages = 0
             self._latest_message_ms = 0.0
@@ -102,6 +128,7 @@ class RunMetrics:
             self._newest_cycle: int | None = None
             self._longest_repeat = 0
             self._last: CycleRecord | None = None
+            self._last_error = ""
 
     def add(self, record: CycleRecord, published_ms: float, sensor_to_action_ms: float = 0.0) -> None:
         """Count one answered cycle whose publish ended ``published_ms`` after its grid point.
@@ -111,6 +138,7 @@ class RunMetrics:
         with self._lock:
             self._outcomes[record.outcome] += 1
             self._sources[record.source] += 1
+            self._answered.append(record.outcome)
             self._missed.append(record.outcome in DEADLINE_MISSES)
             self._repeated.append(record.source is ActionSource.REPEAT)
             self._zeroed.append(record.source is ActionSource.ZERO)
@@ -118,7 +146,8 @@ class RunMetrics:
                 self._refusals[record.decision.reason] += 1
             if record.source is ActionSource.FRESH:
                 self._latencies.append(record.latency_ms)
-                self._sensor_to_action.append(sensor_to_action_ms)
+                if not math.isnan(believable_age_ms(sensor_to_action_ms)):
+                    self._sensor_to_action.append(sensor_to_action_ms)
             if record.source is not ActionSource.NONE and published_ms > self._deadline_ms:
                 self._late_messages += 1
                 self._latest_message_ms = max(self._latest_message_ms, published_ms - self._deadline_ms)
@@ -128,6 +157,7 @@ class RunMetrics:
             self._note_memory(record)
             self._count_unanswered(record.cycle)
             self._last = record
+            self._last_error = record.error or self._last_error
 
     def _count_unanswered(self, cycle: int) -> None:
         """By the gaps in what was answered, which is in the order of cycles."""
@@ -137,10 +167,14 @@ class RunMetrics:
 
     def _note_memory(self, record: CycleRecord) -> None:
         """Refused, cut and failed cycles leave a hole in the memory, in just the moments that are heavy."""
+        now_ns = self._steady_ns()
         if record.frame_stamp_ns and self._kept_stamp_ns is not None:
-            self._longest_gap_ns = max(self._longest_gap_ns, record.frame_stamp_ns - self._kept_stamp_ns)
+            gap_ns = record.frame_stamp_ns - self._kept_stamp_ns
+            # Else the clock of the stamps was changed or set forward meanwhile, and nobody knows the gap.
+            if gap_ns <= FASTEST_CLOCK * (now_ns - self._kept_at_ns) + CLOCK_STEP_NS:
+                self._longest_gap_ns = max(self._longest_gap_ns, gap_ns)
         if record.outcome is Outcome.ACTED:
-            self._kept_stamp_ns = record.frame_stamp_ns
+            self._kept_stamp_ns, self._kept_at_ns = record.frame_stamp_ns, now_ns
 
     def count_dropped_result(self, record: CycleRecord) -> None:
         """A finished chunk whose cycle the watchdog had answered: its frame is kept all the same."""
@@ -155,7 +189,8 @@ class RunMetrics:
 
     def snapshot(self) -> MetricsSnapshot:
         with self._lock:
-            # Sorted outside the lock: the answering thread may be waiting.
+            # Sorted and counted outside the lock: the answering thread may be waiting.
+            answered = list(self._answered)
             latencies, sensor_to_action = list(self._latencies), list(self._sensor_to_action)
             counts: dict[str, Any] = {
                 "cycles": sum(self._outcomes.values()),
@@ -176,9 +211,12 @@ class RunMetrics:
                 "window_repeats": sum(self._repeated),
                 "window_zeros": sum(self._zeroed),
                 "last": self._last,
+                "last_error": self._last_error,
             }
         return MetricsSnapshot(
             latency_ms=Quantiles.of(latencies),
             sensor_to_action_ms=Quantiles.of(sensor_to_action),
+            window_outcomes=dict(Counter(answered)),
+            recent_outcomes=dict(Counter(answered[-RECENT_CYCLES:])),
             **counts,
         )

@@ -165,3 +165,9 @@ def test_padding_to_tiles(weights, padded):
     assert sizes.intermediate == padded and sizes.intermediate % TILE_K == 0
     assert sizes.patch_values == 768
     assert sizes.head_first + sizes.head_rows == QWEN2_5_CODER_1_5B.vocab_size
+
+
+def test_head_ends_at_the_last_action_id():
+    config = VlaConfig(action=ActionConfig(last_token_id=151_664))
+    sizes = plan(QWEN2_5_CODER_1_5B, config, H200)
+    assert (sizes.head_first, sizes.head_rows) == (151_664 - 255, 256)

@@ -22,6 +22,7 @@ from transformers import DynamicCache
 from vla_edge_ros.bench.kernels.huggingface_reference import empty_model
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.numpy_ops import rope_angles
+from vla_edge_ros.model.action_head import action_ids
 from vla_edge_ros.model.decoder_config import DecoderConfig, resolve
 
 WARM_UP_CHUNKS = 5
@@ -222,7 +223,7 @@ def run_peers(config: VlaConfig, past: int, repeats: int) -> list[tuple[str, dic
     """``(name, times)`` of each peer, ``past`` slots cached before the frame's tokens."""
     decoder, steps = resolve(config.model), config.action.tokens - 1
     model = empty_model(decoder, DEVICE).to(torch.bfloat16)
-    first = decoder.vocab_size - config.action.bins
+    first = action_ids(config.action, decoder.vocab_size).start
     vision = 0.02 * torch.randn(config.frame.tokens, decoder.hidden_size, device=DEVICE, dtype=torch.bfloat16)
     eager = eager_chunk(model, decoder, past, vision, steps, first)
     found = [("hugging face eager", measure(eager, min(repeats, EAGER_REPEATS)))]

@@ -21,6 +21,7 @@ from vla_edge_ros.engines.cuda.plan.projection import Projection, plan_projectio
 from vla_edge_ros.engines.cuda.plan.token_rows import TILE_TOKENS, TokenRows
 from vla_edge_ros.engines.cuda.plan.weight_format import BF16, FORMATS, TILE_ROWS, WeightFormat
 from vla_edge_ros.errors import EngineError
+from vla_edge_ros.model.action_head import answer_ids
 from vla_edge_ros.model.decoder_config import DecoderConfig
 from vla_edge_ros.model.quantise import format_of
 from vla_edge_ros.model.tensor_shapes import EMBEDDING
@@ -140,8 +141,7 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
     kv = KV_FORMATS[config.engine.kv]
     intermediate = round_up(decoder.intermediate_size, body.tile_k)
     patch_values = round_up(config.frame.patch_size**2 * 3, BF16.tile_k)
-    whole_head = config.action.head == "full_vocabulary"
-    head_rows = decoder.vocab_size if whole_head else config.action.bins
+    answers = answer_ids(config.action, decoder.vocab_size)
 
     variants = {
         "decode": TokenRows(0, 1),
@@ -166,7 +166,7 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
             cut(hidden, q_size, 8),
             cut(2 * intermediate, hidden, 1),
             cut(hidden, intermediate, 16),
-            cut(head_rows, hidden, 1, embedding),
+            cut(len(answers), hidden, 1, embedding),
             cut(hidden, patch_values, 1, BF16),
         )
         return {
@@ -197,8 +197,8 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
         patch_values=patch_values,
         frame=(config.frame.width, config.frame.height, config.frame.patch_size),
         frame_tokens=config.frame.tokens,
-        head_rows=head_rows,
-        head_first=decoder.vocab_size - head_rows,
+        head_rows=len(answers),
+        head_first=answers.start,
         passes=plan_all(),
     )
     if config.engine.decode_step == "kernels":
