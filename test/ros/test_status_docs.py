@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="keys are read from messages")
 
+from vla_edge_ros.config import TimingConfig  # noqa: E402
 from vla_edge_ros.ros.diagnostics import diagnose  # noqa: E402
 from vla_edge_ros.ros.health import ActionHealth, CameraHealth, EngineHealth  # noqa: E402
 from vla_edge_ros.ros.messages import to_status  # noqa: E402
@@ -39,7 +40,7 @@ def test_the_keys_of_a_cycle():
 STATUSES = {
     status.name.removeprefix("node: "): status
     for status in diagnose(
-        "node", 33.0, CameraHealth(), RunMetrics(33.0).snapshot(), ActionHealth(), EngineHealth()
+        "node", TimingConfig(), CameraHealth(), RunMetrics(33.0).snapshot(), ActionHealth(), EngineHealth()
     )
 }
 
