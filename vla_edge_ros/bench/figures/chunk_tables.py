@@ -52,6 +52,12 @@ def saved(weights: str) -> str:
     return f"{100 * (1 - chunk_ms(weights) / chunk_ms()):.0f} %"
 
 
+def drafts_add_ms() -> str:
+    """How much longer a prefill is with draft tokens than in an engine without drafts."""
+    with_drafts, without = engine_row(draft="held"), engine_row()
+    return short(float(with_drafts["prefill_ms"]["median"]) - float(without["prefill_ms"]["median"]))
+
+
 def rejected_factor(weights: str) -> str:
     """A chunk whose draft tokens are all rejected, as a multiple of one in an engine without drafts."""
     return f"{chunk_ms(weights, 'wrong') / chunk_ms(weights):.2f}"

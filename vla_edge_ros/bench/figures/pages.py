@@ -36,6 +36,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "plain-prefill-ms": partial(chunk_tables.median, "prefill_ms"),
     "planned-prefill-ms": partial(chunk_tables.median, "prefill_ms", draft="none"),
     "drafted-prefill-ms": partial(chunk_tables.median, "prefill_ms", draft="held"),
+    "drafts-add-ms": chunk_tables.drafts_add_ms,
     "int8-step-ms": partial(chunk_tables.median, "decode_step_ms", "int8"),
     "int4-step-ms": partial(chunk_tables.median, "decode_step_ms", "int4"),
     "int8-saves": partial(chunk_tables.saved, "int8"),
