@@ -28,7 +28,7 @@ def live_table() -> str:
         counts = [count(run[key]) for key in ("cycles", "fresh", "refused")]
         lines.append((what, *counts, count(aborted(run)), count(run["late_messages"]), latency(run)))
     header = ("period and length", "cycles", "fresh actions", "refused", "aborted", "late messages")
-    return table((*header, "latency, median / p99 / max, ms"), lines)
+    return table((*header, "latency of fresh actions, median / p99 / max, ms"), lines)
 
 
 def parts_table() -> str:
@@ -71,7 +71,7 @@ def measured_table() -> str:
     def graph(run: Row) -> str:
         return (
             f"{count(run['fresh'])} of {count(run['cycles'])} cycles fresh, {aborted(run)} aborted, "
-            f"{run['late_messages']} late; latency {latency(run)} ms"
+            f"{run['late_messages']} late messages; latency of fresh actions {latency(run)} ms"
         )
 
     def chunk(weights: str, draft: str) -> str:
@@ -87,7 +87,7 @@ def measured_table() -> str:
         ("**H200, one chunk** of 1.5 B sizes, without drafts, bf16", chunk("bf16", "off")),
         ("the same, int8 / int4 weights", f"{chunk('int8', 'off')}, {chunk('int4', 'off')}"),
         ("the same, default (drafts), every draft token rejected", chunk("bf16", "wrong")),
-        ("the same, every draft token accepted (no robot that moves)", chunk("bf16", "held")),
+        ("the same, every draft token accepted (only while an action repeats)", chunk("bf16", "held")),
         ("the same in torch.compile with a CUDA graph", f"{pair(compiled)} ms"),
         ("the same in Hugging Face transformers, eager", f"{pair(eager)} ms"),
         ("**H200, whole graph**, 16.7 ms period, 15 minutes, without drafts", graph(plain)),

@@ -9,7 +9,7 @@ RUNS = (
     ("live-h200-16.7ms-no-drafts", "without drafts", 16.7),
     ("live-h200-16.7ms-drafts", "with drafts (default)", 16.7),
 )
-WIDTH, HEIGHT = 800, 236
+WIDTH, HEIGHT = 800, 254
 LEFT, RIGHT, TOP, ROW = 190, 770, 76, 56
 END_MS = 18.0
 
@@ -29,11 +29,11 @@ def render() -> str:
     bottom = TOP + ROW * len(RUNS)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        'aria-label="Latency of every action message against its deadline">',
+        'aria-label="Latency of fresh actions against their deadline">',
         f"<style>{_STYLE}</style>",
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-        '<text class="title" x="16" y="26">From grid point to published action, 60 Hz camera, 15 minutes '
-        "each, one H200</text>",
+        '<text class="title" x="16" y="26">From grid point to published fresh action: '
+        "60 Hz camera, 15 minutes each, one H200</text>",
         '<text class="small" x="16" y="44">1.5 B parameter sizes with random weights: latencies are real, '
         "actions mean nothing</text>",
     ]
@@ -47,7 +47,9 @@ def render() -> str:
         'stroke="#cf222e" stroke-width="2"/>',
         f'<text class="mark" x="{_x(deadline_ms)}" y="{TOP - 18}">deadline {deadline_ms:g} ms</text>',
         f'<text class="small" x="16" y="{bottom + 38}">Bar: from 0 to the median. Line: to the 99th '
-        "percentile. Dot: the slowest message of the run.</text>",
+        "percentile. Dot: the slowest fresh action of the run.</text>",
+        f'<text class="small" x="16" y="{bottom + 56}">Drafts save time only where actions repeat, as those of '
+        "random weights do. While a robot moves, expect the upper row.</text>",
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
