@@ -48,8 +48,8 @@ def render() -> str:
         f'<text class="mark" x="{_x(deadline_ms)}" y="{TOP - 18}">deadline {deadline_ms:g} ms</text>',
         f'<text class="small" x="16" y="{bottom + 38}">Bar: from 0 to the median. Line: to the 99th '
         "percentile. Dot: the slowest fresh action of the run.</text>",
-        f'<text class="small" x="16" y="{bottom + 56}">Drafts save time only where actions repeat, as those of '
-        "random weights do. While a robot moves, expect the upper row.</text>",
+        f'<text class="small" x="16" y="{bottom + 56}">Drafts save time only where actions repeat, as '
+        "those of random weights do. While a robot moves, expect the upper row.</text>",
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
