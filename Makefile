@@ -50,7 +50,7 @@ $(NATIVE): $(RUNTIME) setup.py package.xml $(wildcard csrc/native/*.hpp csrc/nat
 
 native: $(NATIVE)
 
-DEMO_ARGUMENTS = --duration $(DURATION) $(if $(SOURCE),--source '$(SOURCE)') $(if $(CONFIG),--config '$(CONFIG)')
+DEMO_ARGUMENTS = --duration $(DURATION) $(if $(SOURCE),--source='$(SOURCE)') $(if $(CONFIG),--config='$(CONFIG)')
 
 demo: $(NATIVE)
 	@$(BIN)/python -m vla_edge_ros.ros.demo $(DEMO_ARGUMENTS)

@@ -1,55 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reasoner alone, for a camera of your own: ``image:=/camera/color/image_raw``."""
 
+import os
+import sys
+
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument
-from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
+from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, RegisterEventHandler
+from launch.event_handlers import OnProcessExit
+from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
-from launch_ros.parameter_descriptions import ParameterValue
-from launch_ros.substitutions import FindPackageShare
+
+from vla_edge_ros.ros import launch_choices as choices
+
+FILE = "reasoning.launch.py"
 
 
 def generate_launch_description():
-    share = FindPackageShare("vla_edge_ros")
-    return LaunchDescription(
-        [
-            DeclareLaunchArgument(
-                "image", default_value="image", description="image topic, relative ones in the namespace"
-            ),
-            DeclareLaunchArgument("namespace", default_value="vla", description="namespace of the topics"),
-            DeclareLaunchArgument(
-                "config",
-                default_value=PathJoinSubstitution([share, "config", "default.yaml"]),
-                description="parameter file of the reasoner",
-            ),
-            DeclareLaunchArgument(
-                "use_sim_time",
-                default_value="false",
-                choices=["true", "false"],
-                description="take time from /clock, as when a bag is played with --clock",
-            ),
-            DeclareLaunchArgument(
-                "autostart",
-                default_value="true",
-                choices=["true", "false"],
-                description="activate at start; false: a lifecycle manager does it",
-            ),
-            Node(
-                package="vla_edge_ros",
-                executable="reasoning_node",
-                name="vla_reasoner",
-                namespace=LaunchConfiguration("namespace"),
-                parameters=[
-                    LaunchConfiguration("config"),
-                    {
-                        # Typed here, since a launch argument is text.
-                        "use_sim_time": ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool),
-                        "autostart": ParameterValue(LaunchConfiguration("autostart"), value_type=bool),
-                    },
-                ],
-                remappings=[("image", LaunchConfiguration("image"))],
-                output="screen",
-                emulate_tty=True,
-            ),
-        ]
+    declared = [
+        DeclareLaunchArgument(
+            argument.name,
+            default_value=argument.default,
+            description=argument.description,
+            choices=argument.choices or None,
+        )
+        for argument in choices.REASONING
+    ]
+    return LaunchDescription([*declared, OpaqueFunction(function=start)])
+
+
+def start(context):
+    is_ours = choices.is_on_command_line(FILE, sys.argv)
+    if is_ours:
+        choices.refuse_unknown(FILE, context.argv, choices.REASONING)
+    values = {
+        argument.name: LaunchConfiguration(argument.name).perform(context) for argument in choices.REASONING
+    }
+    values["ros_namespace"] = context.launch_configurations.get("ros_namespace", "")
+    plan = choices.plan_reasoning(values, os.environ, choices.run_check)
+    reasoner = Node(
+        package="vla_edge_ros",
+        executable="reasoning_node",
+        name="vla_reasoner",
+        namespace=values["namespace"],
+        parameters=[
+            *plan.config_files,
+            {
+                "use_sim_time": values["use_sim_time"] == "true",
+                "autostart": values["autostart"] == "true",
+            },
+        ],
+        remappings=[("image", values["image"])],
+        additional_env=plan.environment,
+        output="screen",
+        emulate_tty=True,
     )
+
+    def on_exit(event, context):
+        if is_ours and not context.is_shutdown:
+            choices.refuse_death("reasoning_node", event.returncode)
+
+    return [
+        *(LogInfo(msg=note) for note in plan.notes),
+        reasoner,
+        RegisterEventHandler(OnProcessExit(target_action=reasoner, on_exit=on_exit)),
+    ]

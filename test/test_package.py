@@ -114,12 +114,18 @@ def test_peers_are_imported_by_benchmarks_only():
 
 
 def test_every_requirement_has_a_lower_and_an_upper_bound():
-    for file in ("requirements.txt", "requirements-cuda.txt", "requirements-dev.txt"):
+    for file in ("requirements.txt", "requirements-ros.txt", "requirements-cuda.txt", "requirements-dev.txt"):
         for line in (ROOT / file).read_text().splitlines():
             if line and line[0] not in "#-":
                 requirement, _, marker = line.partition("; ")
                 assert re.fullmatch(r"[\w-]+>=[\d.]+,<[\d.]+", requirement), f"{file}: {line}"
                 assert marker == "" or marker.startswith("python_version"), f"{file}: {line}"
+
+
+def test_a_ros_distribution_gets_every_library_and_no_second_ros():
+    plain, beside_ros = required("requirements.txt"), required("requirements-ros.txt")
+    from_apt = {"pyyaml", "setuptools"}
+    assert beside_ros == {name for name in plain if not name.startswith("ros-")} - from_apt
 
 
 def test_make_venv_names_the_python_it_cannot_use(tmp_path):

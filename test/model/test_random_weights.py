@@ -3,6 +3,7 @@
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
@@ -140,3 +141,28 @@ def test_unknown_tensor_is_refused_by_name():
 def test_parameter_count_of_the_large_preset_is_the_published_one():
     shapes = tensor_shapes(PRESETS["qwen2.5-coder-1.5b"])
     assert sum(math.prod(shape) for shape in shapes.values()) == 1_543_714_304
+
+
+def test_a_large_model_says_how_far_it_is(monkeypatch, caplog):
+    from vla_edge_ros.model import random_weights
+
+    monkeypatch.setattr(random_weights, "MANY_ELEMENTS", 1)
+    monkeypatch.setattr(random_weights, "PROGRESS_S", 0.0)
+    caplog.set_level("INFO", logger="vla_edge_ros.model")
+    weights = RandomWeights(TINY, 0)
+    for name in tensor_shapes(TINY):
+        weights.tensor(name)
+        weights.tensor(name)  # made again, as for another format: counted once
+    first, *later = [record.getMessage() for record in caplog.records]
+    assert "random weights, which takes minutes" in first and "model.path" in first
+    shares = [int(re.search(r"(\d+) % made", line).group(1)) for line in later]
+    assert (
+        shares == sorted(shares) and shares[-1] == 100 and len(shares) == len(tensor_shapes(TINY)) - 3
+    )  # two tables; the first line
+
+
+def test_a_small_model_is_made_without_a_word(caplog):
+    caplog.set_level("INFO", logger="vla_edge_ros.model")
+    for name in tensor_shapes(TINY):
+        RandomWeights(TINY, 0).tensor(name)
+    assert caplog.records == []

@@ -98,3 +98,12 @@ def test_a_smaller_size_is_the_mean_over_each_pixels_area(name, data_dir):
         error = np.abs(resized - area_average(frame.pixels, 64, 128))
         # A picture that is halved first has its cells' edges moved a little, which shows at sharp edges.
         assert error.mean() <= 0.5 and error.max() <= 16.0
+
+
+@pytest.mark.parametrize(
+    ("asked", "published"), [((40, 0), (40, 20)), ((0, 5), (10, 5)), ((1, 0), (1, 1)), ((0, 0), (20, 10))]
+)
+def test_a_side_that_is_not_given_follows_from_the_sources_shape(asked, published):
+    (frames,) = Clip(Counted(1, height=10, width=20), *asked, loop=False).passes()
+    (frame,) = frames
+    assert (frame.width, frame.height) == published

@@ -132,7 +132,7 @@ def test_pixels_on_the_wire_are_the_clips(make_camera, graph, data_dir):
         ({"source": 0}, ConfigError, "source must be .*, got 0"),
         ({"loop": "yes"}, ConfigError, "loop must be .*bool, got 'yes'"),
         ({"timing": "fast"}, ConfigError, "timing must be one of"),
-        ({"width": 128, "height": 0}, ConfigError, "must both be 0"),
+        ({"width": -5}, ConfigError, "width must be at least -1"),
         ({"source": "no/such.mp4"}, SourceError, "no/such.mp4 does not exist"),
     ],
 )
@@ -141,9 +141,84 @@ def test_a_parameter_that_cannot_work_is_refused_in_one_line(ros_context, parame
 
     from vla_edge_ros.ros.replay_node import ReplayNode
 
-    with pytest.raises(error, match=says) as raised:
+    with pytest.raises(error, match=f"^{says}" if error is ConfigError else says) as raised:
         ReplayNode(parameter_overrides=[Parameter(name, value=value) for name, value in parameters.items()])
     assert "\n" not in str(raised.value)
+
+
+def set_parameter(node, name, value):
+    from rclpy.parameter import Parameter
+
+    return node.set_parameters([Parameter(name, value=value)])[0]
+
+
+def test_a_parameter_that_is_set_later_is_refused_by_name(make_camera):
+    node, _ = make_camera(start=False)
+    for name, value in {"rate_hz": 30.0, "loop": "yes", "source": "other.mp4", "width": 64}.items():
+        result = set_parameter(node, name, value)
+        assert not result.successful and result.reason.startswith(f"{name} ")
+    assert "start it anew with 30.0" in set_parameter(node, "rate_hz", 30.0).reason
+    assert node.get_parameter("rate_hz").value == 60.0
+
+
+def test_a_parameter_may_be_set_to_what_it_is_and_others_may_change(make_camera):
+    node, _ = make_camera(start=False, rate_hz=30)
+    assert set_parameter(node, "rate_hz", 30.0).successful
+    assert set_parameter(node, "use_sim_time", True).successful
+
+
+@pytest.fixture
+def make_lonely_camera(graph):
+    """A replay node that plays three pictures once, spun with the graph, and nobody listens yet."""
+    from rclpy.parameter import Parameter
+
+    from vla_edge_ros.ros.replay_node import ReplayNode
+
+    made = []
+
+    def make(source, **more):
+        values = {"source": str(source), "loop": False, "rate_hz": 50.0}
+        overrides = [Parameter(name, value=value) for name, value in values.items()]
+        node = ReplayNode(namespace=graph.namespace, parameter_overrides=overrides, **more)
+        made.append(node)
+        graph._executor.add_node(node)
+        node.start()
+        return node
+
+    yield make
+    for node in made:
+        node.stop()
+        graph._executor.remove_node(node)
+        node.destroy_node()
+
+
+def test_a_clip_without_loop_waits_for_a_lifecycle_subscriber_until_it_is_active(
+    make_lonely_camera, graph, tmp_path
+):
+    from rclpy.lifecycle import LifecycleNode
+    from rclpy.qos import QoSProfile
+    from sensor_msgs.msg import Image
+
+    node = make_lonely_camera(write_pictures(tmp_path / "pictures", 3))
+    graph.wait_until(lambda: "a subscriber of" in node._listeners.missing(), "the camera to wait")
+    watcher = LifecycleNode("watcher", namespace=graph.namespace)
+    images = []
+    graph._add(watcher)
+    watcher.create_subscription(Image, "image", images.append, QoSProfile(depth=100))
+    listeners = node._listeners._known
+    name = f"{graph.namespace}/watcher"
+    graph.wait_until(lambda: name in listeners and listeners[name].asked_s, "the watcher to be asked")
+    graph.call(watcher.trigger_configure)
+    assert not images and not node.finished.is_set()
+    graph.call(watcher.trigger_activate)
+    graph.wait_until(lambda: len(images) == 3, "all three pictures")
+    assert [image.data[0] for image in images] == [0, 1, 2]
+
+
+def test_a_wait_for_a_subscriber_ends_where_it_is_bounded(make_lonely_camera, graph, tmp_path):
+    node = make_lonely_camera(write_pictures(tmp_path / "pictures", 3), longest_wait_s=0.3)
+    graph.wait_until(node.finished.is_set, "the end of the clip")
+    assert node.published + node.skipped >= 3 and node.error is None
 
 
 def test_a_whole_number_is_taken_as_a_rate(make_camera):
@@ -227,9 +302,22 @@ def test_a_signal_ends_the_process_with_exit_code_zero_and_no_traceback(number):
     assert process.returncode == 0 and "Traceback" not in rest
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_wait_for_a_subscriber(number):
+    process = launch_node("loop:=false")
+    log = ""
+    while "waits for a subscriber of /image" not in log:
+        line = process.stderr.readline()
+        assert line, log
+        log += line
+    process.send_signal(number)
+    _, rest = process.communicate(timeout=30)
+    assert process.returncode == 0 and "Traceback" not in rest
+
+
 def test_the_process_says_when_the_source_ends_and_exits_with_zero(tmp_path):
     source = write_pictures(tmp_path / "pictures", 5)
-    process = launch_node(f"source:={source}", "loop:=false", "rate_hz:=100")
+    process = launch_node(f"source:={source}", "loop:=false", "rate_hz:=100", "wait_for_subscriber:=never")
     _, log = process.communicate(timeout=30)
     assert process.returncode == 0
     assert f"end of {source} after 5 images" in log and "Traceback" not in log
@@ -239,7 +327,13 @@ def test_the_process_says_when_the_source_ends_and_exits_with_zero(tmp_path):
     ("parameter", "says"),
     [
         ("source:=no/such.mp4", "error: source no/such.mp4 does not exist"),
-        ("rate_hz:=0", "rate_hz must be at least 0.1"),
+        ("rate_hz:=0", "error: rate_hz must be at least 0.1"),
+        ("rate_hz:=fast", "error: rate_hz must be of type double, got 'fast'"),
+        (
+            "rate:=30",
+            "error: rate must be a parameter of this node, got an unknown name; did you mean rate_hz?",
+        ),
+        ("source:=1e3", "error: source 1e3 does not exist"),
     ],
 )
 def test_the_process_refuses_in_one_line_with_exit_code_one(parameter, says):

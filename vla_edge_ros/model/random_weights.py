@@ -28,7 +28,10 @@ model families.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import math
+import time
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +39,13 @@ from numpy.typing import NDArray
 from vla_edge_ros.errors import WeightsError
 from vla_edge_ros.model.bfloat16 import bfloat16_to_float32, float32_to_bfloat16
 from vla_edge_ros.model.decoder_config import DecoderConfig
-from vla_edge_ros.model.tensor_shapes import tensor_shapes
+from vla_edge_ros.model.tensor_shapes import EMBEDDING, LM_HEAD, tensor_shapes
 
 STANDARD_DEVIATION = 0.02
 NORM_SPREAD = 0.1
+LOGGER = logging.getLogger(__name__)
+MANY_ELEMENTS = 100_000_000  # a few seconds of a CPU's time
+PROGRESS_S = 10.0
 _MASK = (1 << 64) - 1
 _BLOCK = 1 << 18  # elements at a time: float64 temporaries stay a few MB, whatever the tensor's size
 
@@ -90,6 +96,36 @@ def random_bfloat16(
     return bits
 
 
+class _Progress:
+    """Says in the log how far a large model's tensors are made: 1.3 billion numbers take a CPU minutes.
+
+    The tables of the vocabulary are left out: of them an engine takes some rows.
+    """
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]]):
+        self._missing = {
+            name: math.prod(shape) for name, shape in shapes.items() if name not in (EMBEDDING, LM_HEAD)
+        }
+        self._total = sum(self._missing.values())
+        self._told_s = math.inf
+
+    def note(self, name: str) -> None:
+        """Tensor ``name`` is made."""
+        if self._total < MANY_ELEMENTS or self._missing.pop(name, None) is None:
+            return
+        now_s = time.monotonic()
+        if math.isinf(self._told_s):
+            LOGGER.info(
+                "makes %.1f billion random weights, which takes minutes (model.path names trained ones)",
+                self._total / 1e9,
+            )
+            self._told_s = now_s
+        elif now_s - self._told_s >= PROGRESS_S:
+            done = self._total - sum(self._missing.values())
+            LOGGER.info("random weights: %.0f %% made", 100 * done / self._total)
+            self._told_s = now_s
+
+
 class RandomWeights:
     """A decoder of random weights; nothing is kept, each call computes what it returns."""
 
@@ -97,6 +133,7 @@ class RandomWeights:
         self.config = config
         self.seed = seed
         self._shapes = tensor_shapes(config)
+        self._progress = _Progress(self._shapes)
 
     def has(self, name: str) -> bool:
         return name in self._shapes
@@ -104,7 +141,9 @@ class RandomWeights:
     def raw(self, name: str) -> tuple[str, NDArray[np.uint16]]:
         """``("bfloat16", uint16 bits in the tensor's shape)``."""
         shape = self._shape(name)
-        return "bfloat16", self._elements(name, 0, int(np.prod(shape))).reshape(shape)
+        made = self._elements(name, 0, int(np.prod(shape))).reshape(shape)
+        self._progress.note(name)
+        return "bfloat16", made
 
     def tensor(self, name: str) -> NDArray[np.float32]:
         return bfloat16_to_float32(self.raw(name)[1])

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from vla_edge_ros.config import TimingConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.errors import SourceError, VlaEdgeError
 from vla_edge_ros.recording.cycle_recorder import CYCLES_FILE, RUN_FILE
 from vla_edge_ros.recording.cycle_table import read_table
@@ -145,6 +146,7 @@ def _megabytes(size: int) -> str:
     return f"{size / MEGABYTE:.0f} MB at most" if size else "not recorded"
 
 
+@console_program
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="summary", description=__doc__.partition("\n")[0])
     parser.add_argument("run", help="run folder, cycles.csv, or the folder that holds the runs")

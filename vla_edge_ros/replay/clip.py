@@ -25,7 +25,7 @@ class ClipFrame:
 
 
 class Clip:
-    """``width`` and ``height`` 0 keep each frame's own size.
+    """``width`` and ``height`` 0 keep each frame's own size; a single 0 follows from the other and its shape.
 
     A looping clip that fits into ``cache_bytes`` is decoded and resized once; a longer one, each pass.
     """
@@ -69,8 +69,13 @@ class Clip:
 
     def _prepare(self, frame: SourceFrame) -> ClipFrame:
         pixels = frame.pixels
-        if self._width and self._height:
-            pixels = resize_rgb(pixels, self._width, self._height)
+        if self._width or self._height:
+            height, width = pixels.shape[:2]
+            pixels = resize_rgb(
+                pixels,
+                self._width or max(1, round(self._height * width / height)),
+                self._height or max(1, round(self._width * height / width)),
+            )
         data = array("B")
         data.frombytes(pixels.data.cast("B"))
         return ClipFrame(data, pixels.shape[0], pixels.shape[1], frame.media_ns)

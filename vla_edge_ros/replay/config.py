@@ -6,8 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vla_edge_ros.config import check_fields, param
-from vla_edge_ros.errors import ConfigError
 from vla_edge_ros.replay.pacing import TIMINGS
+
+MODEL_SIZE = (128, 64)  # width and height in pixels of the model's frame by default
+UNSET = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,18 +23,40 @@ class ReplayConfig:
     timing: str = param(
         "each_frame", "one source frame a tick, or the frame that is current in the media", choices=TIMINGS
     )
-    width: int = param(128, "published width in pixels; both 0: the source's size", low=0, high=16384)
-    height: int = param(64, "published height in pixels; both 0: the source's size", low=0, high=16384)
+    width: int = param(
+        UNSET,
+        "published width in pixels; 0: by the height and the source's shape; both -1: 128x64",
+        low=UNSET,
+        high=16384,
+    )
+    height: int = param(
+        UNSET,
+        "published height in pixels; 0: by the width and the source's shape; both 0: the source's size",
+        low=UNSET,
+        high=16384,
+    )
     frame_id: str = param("camera", "frame_id of the images")
+    wait_for_subscriber: str = param(
+        "auto",
+        "begin once somebody listens and each lifecycle node that does is active; auto: where loop is false",
+        choices=("auto", "always", "never"),
+    )
 
     def __post_init__(self) -> None:
-        check_fields("replay", self)
-        if bool(self.width) != bool(self.height):
-            raise ConfigError(
-                f"replay.width and height must both be 0 (the source's size) or both be set, "
-                f"got {self.width}x{self.height}"
-            )
+        check_fields("", self)
 
     @property
     def period_ns(self) -> int:
         return round(1e9 / self.rate_hz)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Published width and height in pixels; a 0 follows from the other one, two are the source's size."""
+        if self.width == self.height == UNSET:
+            return MODEL_SIZE
+        return max(0, self.width), max(0, self.height)
+
+    @property
+    def waits_for_subscriber(self) -> bool:
+        """A clip that plays once would be over before its listener is there; a loop comes round again."""
+        return not self.loop if self.wait_for_subscriber == "auto" else self.wait_for_subscriber == "always"

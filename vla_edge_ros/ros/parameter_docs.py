@@ -28,13 +28,19 @@ the image subscription is set with `qos_overrides.<full topic name>.subscription
 `.history`), at start only.
 """
 
+CAMERA = """
+## camera (the replay node)
+
+Read when the node starts; a later change is refused.
+"""
+
 
 def render() -> str:
     """The whole page as Markdown."""
     page = [INTRODUCTION, *_table(leaves(NodeConfig))]
     for section, group in groupby(leaves(VlaConfig), lambda leaf: leaf.name.split(".")[0]):
         page += [f"\n### {section}\n", *_table(group)]
-    page += ["\n## camera (the replay node)\n", *_table(leaves(ReplayConfig))]
+    page += [CAMERA, *_table(leaves(ReplayConfig))]
     return "\n".join(page) + "\n"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -20,12 +21,14 @@ from rclpy.clock import Clock, ClockType
 from rclpy.parameter import Parameter
 
 from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.base import Engine
 from vla_edge_ros.engines.load import load_engine
 from vla_edge_ros.errors import VlaEdgeError
 from vla_edge_ros.model.caveats import caveats
 from vla_edge_ros.ros.action_claim import LOOK_EVERY_S, ActionClaim
 from vla_edge_ros.ros.action_publisher import ActionPublisher
+from vla_edge_ros.ros.command_line import CommandLine
 from vla_edge_ros.ros.diagnostics import diagnose
 from vla_edge_ros.ros.diagnostics_publisher import TOPIC as DIAGNOSTICS_TOPIC
 from vla_edge_ros.ros.diagnostics_publisher import DiagnosticsPublisher
@@ -47,7 +50,7 @@ from vla_edge_ros.ros.parameters import (
 )
 from vla_edge_ros.ros.run_recorder import RunRecorder
 from vla_edge_ros.ros.run_report import FrameCounts
-from vla_edge_ros.ros.spin import run_nodes
+from vla_edge_ros.ros.spin import Runnable, StopRequest, run_nodes
 from vla_edge_ros.ros.stamps import StampRules
 from vla_edge_ros.runtime.action_sink import ObservedSink
 from vla_edge_ros.runtime.metrics import MetricsSnapshot, RunMetrics
@@ -55,7 +58,7 @@ from vla_edge_ros.runtime.reasoner import Reasoner
 from vla_edge_ros.types import CycleRecord, MemoryReport
 
 # What the ROS-free modules log while this node runs.
-BRIDGED_LOGGERS = ("vla_edge_ros.runtime", "vla_edge_ros.engines", "vla_edge_ros.recording")
+BRIDGED_LOGGERS = tuple(f"vla_edge_ros.{name}" for name in ("runtime", "engines", "model", "recording"))
 
 
 class ReasoningNode(GuardedLifecycleNode):
@@ -321,5 +324,22 @@ class ReasoningNode(GuardedLifecycleNode):
         return self.get_clock().now().nanoseconds
 
 
+@console_program
 def main(args: Sequence[str] | None = None) -> int:
-    return run_nodes(lambda _: [ReasoningNode()], args)
+    """``ros2 run vla_edge_ros reasoning_node``; 0 on a signal, 1 on an error that the user can mend."""
+    command_line = CommandLine(sys.argv[1:] if args is None else args, [NodeConfig, VlaConfig])
+
+    def create(_: StopRequest) -> Sequence[Runnable]:
+        command_line.refuse_unknown()
+        texts = command_line.texts(VlaConfig)
+        node = ReasoningNode(
+            parameter_overrides=[Parameter(name, value=text) for name, text in texts.items()]
+        )
+        command_line.refuse_strangers_files([node.get_fully_qualified_name()])
+        return [node]
+
+    return run_nodes(create, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -24,6 +24,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from vla_edge_ros.errors import VlaEdgeError
 from vla_edge_ros.ros.interrupts import Interrupted, allow_work, break_off
+from vla_edge_ros.ros.parent_watch import end_with_launch
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 POLL_S = 0.1  # how soon a signal is seen
@@ -102,6 +103,7 @@ def run_nodes(create: Callable[[StopRequest], Iterable[Runnable]], args: Sequenc
     nodes: list[Runnable] = []
     with stop.signals_caught():
         try:
+            end_with_launch()
             _init(args)
             for node in create(stop):  # one by one: where the second cannot be made, the first is stopped
                 nodes.append(node)

@@ -26,6 +26,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from vla_edge_ros.bench.graph.stall_watch import StallWatch
 from vla_edge_ros.bench.report import quantiles
+from vla_edge_ros.console import console_program
 
 RELIABLE = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
 END_OF_RUN = -1  # the cycle of the zero motion that ends a run; it answers none
@@ -107,6 +108,7 @@ class ControllerProbe:
         )
 
 
+@console_program
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", required=True, help="where the findings go")

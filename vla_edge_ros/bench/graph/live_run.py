@@ -41,6 +41,7 @@ from vla_edge_ros.bench.graph.timed_engine import SlowestCalls, TimedEngine
 from vla_edge_ros.bench.graph.trouble import SCENARIOS, Timetable, TroubledEngine
 from vla_edge_ros.bench.process_memory import gpu_used_mb, resident_mb
 from vla_edge_ros.bench.report import command, machine, print_table, quantiles, write_json
+from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.load import load_engine
 from vla_edge_ros.errors import VlaEdgeError
 from vla_edge_ros.ros.reasoning_node import ReasoningNode
@@ -263,6 +264,7 @@ def _findings(
     }
 
 
+@console_program
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--minutes", type=float, default=1.0)

@@ -26,6 +26,7 @@ from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import Image
 
 from vla_edge_ros.bench.report import command, machine, print_table, quantiles, write_json
+from vla_edge_ros.console import console_program
 from vla_edge_ros.ros.camera_publisher import CameraPublisher
 from vla_edge_ros.ros.qos import camera_qos, image_qos
 from vla_edge_ros.ros.reasoning_node import ReasoningNode
@@ -78,7 +79,7 @@ def measure_jitter(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Run the three nodes for ``options.seconds`` after a settling time; one row a camera."""
     parameters = ["-p", f"source:={options.source}", "-p", f"rate_hz:={options.rate}"]
     replay = TimedReplay(namespace="vla", cli_args=["--ros-args", *parameters])
-    plain = PlainTimer(options.rate, replay.config.width, replay.config.height)
+    plain = PlainTimer(options.rate, *replay.config.size)
     config = options.config or str(share_file("config/tiny.yaml"))
     nodes: list[Any] = [plain, replay]
     if options.reasoner:
@@ -147,6 +148,7 @@ def _unit(values: dict[str, float]) -> dict[str, float]:
     return {f"publish_ms_{key}": value for key, value in values.items()}
 
 
+@console_program
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.bench.report import command, machine, print_table, quantiles, write_json
 from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.base import Decoded, Vision
 from vla_edge_ros.kv_cache.cache import KvCache
 from vla_edge_ros.kv_cache.descriptor import describe
@@ -118,6 +119,7 @@ def measure_cycles(cycles: int) -> list[float]:
     return spent[-cycles:]
 
 
+@console_program
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=5000)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from vla_edge_ros.bench.process_memory import resident_mb
 from vla_edge_ros.bench.report import command, machine, print_table, write_json
 from vla_edge_ros.config import CacheConfig, EngineConfig, ModelSource, VlaConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.numpy_engine import NumpyEngine
 from vla_edge_ros.kv_cache.cache import KvCache
 from vla_edge_ros.kv_cache.descriptor import describe
@@ -166,6 +167,7 @@ def summary(what: str, key: str, rows: list[dict[str, float]]) -> dict[str, Any]
     }
 
 
+@console_program
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--frames", type=int, default=1_000_000)

@@ -15,6 +15,7 @@ import numpy as np
 
 from vla_edge_ros.bench.report import command, print_table, quantiles, write_json
 from vla_edge_ros.config import FrameConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.imaging import LAYOUTS, resize_rgb, to_rgb
 from vla_edge_ros.runtime.frame_slot import FrameSlot
 
@@ -43,6 +44,7 @@ def measure(encoding: str, width: int, height: int, padding: int, repeats: int) 
     return row | {"convert_us_median": quantiles(convert)["median"]}
 
 
+@console_program
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=300)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from vla_edge_ros.bench import report
+from vla_edge_ros.console import console_program
 from vla_edge_ros.runtime.frame_slot import FrameSlot
 from vla_edge_ros.runtime.native import native
 
@@ -65,6 +66,7 @@ def measure(height: int, width: int, calls: int) -> list[dict[str, Any]]:
     return rows
 
 
+@console_program
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--width", type=int, default=128)

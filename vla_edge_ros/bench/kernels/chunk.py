@@ -27,6 +27,7 @@ import numpy as np
 from vla_edge_ros.bench.kernels.kernel_times import kernel_rows
 from vla_edge_ros.bench.report import command, print_table, quantiles, write_json
 from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.engines.cuda.load.memory import MB
 from vla_edge_ros.engines.cuda.load.packed_weights import layer_offsets
@@ -190,6 +191,7 @@ def flat(row: Row) -> Row:
     return out
 
 
+@console_program
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--frames", type=int, default=124, help="frames in the cache; one prompt page beside")

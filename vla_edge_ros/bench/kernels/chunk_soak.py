@@ -20,6 +20,7 @@ import numpy as np
 from vla_edge_ros.bench.kernels import inspection
 from vla_edge_ros.bench.report import command, machine, print_table, quantiles, write_json
 from vla_edge_ros.config import EngineConfig, VlaConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.types import CacheView
 
@@ -91,6 +92,7 @@ def soak(engine: CudaEngine, minutes: float, seed: int, least_chunks: int = 0) -
     }
 
 
+@console_program
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=1.0)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.bench.report import command, machine, print_table, write_json
 from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.engines.cuda.load.kernels import load_kernels, persistent_source
 from vla_edge_ros.engines.cuda.plan.chunk_state import LiveRows, write_state
@@ -101,6 +102,7 @@ def _measure(engine: CudaEngine) -> list[dict[str, Any]]:
     return [{**step, **row} for row in rows]
 
 
+@console_program
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--weights", default="bf16", help="formats, comma-separated")

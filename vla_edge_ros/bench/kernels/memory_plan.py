@@ -10,6 +10,7 @@ from typing import Any
 
 from vla_edge_ros.bench.report import print_table
 from vla_edge_ros.config import ActionConfig, EngineConfig, VlaConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.cuda.load.memory import MB
 from vla_edge_ros.engines.cuda.load.packed_weights import PIECE_BYTES, weight_needs
 from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs
@@ -50,6 +51,7 @@ def memory_rows(device: Device = ORIN) -> list[dict[str, Any]]:
     return rows
 
 
+@console_program
 def main() -> None:
     print_table(memory_rows())
 

@@ -31,6 +31,7 @@ from vla_edge_ros.bench.kernels import inspection
 from vla_edge_ros.bench.kernels.outlier_weights import OutlierWeights
 from vla_edge_ros.bench.report import command, print_table, write_json
 from vla_edge_ros.config import CacheConfig, EngineConfig, VlaConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B, DecoderConfig
 from vla_edge_ros.model.kept_kv import kept_kv
@@ -223,6 +224,7 @@ def models() -> dict[str, Weights]:
     }
 
 
+@console_program
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--chunks", type=int, default=16, help="chunks a model and format, 8 tokens each")

@@ -16,6 +16,7 @@ from typing import Any
 from vla_edge_ros.bench.report import command, print_table, write_json
 from vla_edge_ros.bench.studies.cost_traces import Trace, recorded_trace, synthetic_traces
 from vla_edge_ros.config import AdmissionConfig, TimingConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.errors import VlaEdgeError
 from vla_edge_ros.runtime.admission import Admission, make_admission
 from vla_edge_ros.types import ChunkTimes
@@ -115,6 +116,7 @@ def simulate(traces: list[Trace], timing: TimingConfig) -> list[dict[str, object
     ]
 
 
+@console_program
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="admission_sim", description=__doc__.partition("\n")[0])
     parser.add_argument("--trace", action="append", default=[], help="recorded stage times, .csv or .json")

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from vla_edge_ros.bench.report import command, print_table, write_json
+from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.cuda.run.drafts import passes_needed
 from vla_edge_ros.recording.cycle_table import read_table
 
@@ -69,6 +70,7 @@ def draft_rows(name: str, actions: Sequence[Tokens]) -> list[dict[str, Any]]:
     return rows
 
 
+@console_program
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tables", nargs="+", help="cycles.csv of recorded runs")

@@ -22,6 +22,7 @@ from vla_edge_ros.bench.report import command, print_table, write_json
 from vla_edge_ros.bench.studies import retention_metrics as metrics
 from vla_edge_ros.bench.studies.footage import Footage, join, read_clips, with_glitches
 from vla_edge_ros.config import CacheConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.kv_cache.descriptor import thumbnail
 from vla_edge_ros.kv_cache.eviction import POLICY_NAMES, EvictionPolicy, make_policy
 from vla_edge_ros.kv_cache.frame_memory import FrameMemory
@@ -161,6 +162,7 @@ def default_data() -> Path:
     return Path(os.environ.get("VLA_EDGE_DATA") or "../shared/data") / "clips"
 
 
+@console_program
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--clips", type=Path, default=default_data(), help="folder of videos")

@@ -19,6 +19,7 @@ from vla_edge_ros.bench.report import print_table
 from vla_edge_ros.bench.studies import retention_metrics as metrics
 from vla_edge_ros.bench.studies.footage import join, read_clips
 from vla_edge_ros.bench.studies.retention import Prepared, checkpoints, default_data, prepare, sizes_for
+from vla_edge_ros.console import console_program
 
 _PROTECT_LATEST = 8
 _PIECE_FRAMES = 60
@@ -171,6 +172,7 @@ def cosines(rows: NDArray[np.float32]) -> NDArray[np.float64]:
     return unit.astype(np.float64) @ unit.T.astype(np.float64)
 
 
+@console_program
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--clips", type=Path, default=default_data(), help="folder of videos")
