@@ -13,13 +13,18 @@ from __future__ import annotations
 import argparse
 import sys
 
+from vla_edge_ros.bench.figures.data import FOLDER
 from vla_edge_ros.bench.figures.pages import stale
+from vla_edge_ros.console import console_program
 
 
+@console_program
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="figures", description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="only tell which files are out of date")
     options = parser.parse_args(arguments)
+    if not FOLDER.is_dir():
+        parser.error(f"expected a checkout with the data files in {FOLDER}")
     found = stale()
     for path, text in found.items():
         print(f"{'out of date' if options.check else 'written'}: {path}")
