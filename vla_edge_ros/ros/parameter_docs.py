@@ -19,9 +19,9 @@ PAGE = Path("docs/parameters.md")  # below the repository's root
 INTRODUCTION = """\
 # Parameters
 
-Made from the configuration classes by `python -m vla_edge_ros.ros.parameter_docs`; do not edit. Units are in the
-names. A parameter file uses the key `/**:` or the node's full name. Values are checked
-together when the node is configured; the error starts with the parameter's name.
+Made from the configuration classes by `python -m vla_edge_ros.ros.parameter_docs`; do not edit. Units are in
+the names. A parameter file uses the key `/**:` or the node's full name. Values are checked together when the
+node is configured; the error starts with the parameter's name.
 
 ## vla_reasoner
 
