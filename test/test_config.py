@@ -70,7 +70,11 @@ def test_no_float_takes_what_is_not_a_finite_number(section, name, value):
         (lambda: CacheConfig(eviction="lru"), "cache.eviction must be one of fifo, .*got 'lru'"),
         (lambda: CacheConfig(capacity_slots=True), "cache.capacity_slots must be a int, got True"),
         (lambda: FrameConfig(width=130), "frame.patch_size must divide width and height, got 130x64 / 16"),
-        (lambda: VlaConfig(frame=FrameConfig(width=256)), "64 vision tokens > 32"),
+        (
+            lambda: VlaConfig(frame=FrameConfig(width=256), cache=CacheConfig(capacity_slots=22 * 32)),
+            r"10 frames of 2 = 23 pages of 32 = 736 slots, got 704",
+        ),
+        (lambda: VlaConfig(cache=CacheConfig(max_frames=5)), "cache.max_frames must be 0, or at least 9"),
         (lambda: ModelSource(preset="huge"), "model.preset must be one of"),
         (lambda: ActionConfig(low=(0.0,)), "action.low must have 8 values, one a name, got 1"),
         (lambda: ActionConfig(low=(1.0,) * 8), "action.low must be below action.high for terminate"),

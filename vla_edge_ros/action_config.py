@@ -33,6 +33,11 @@ class ActionConfig:
     head: str = param(
         "action", "logits over the action tokens only, or over all", choices=("action", "full_vocabulary")
     )
+    decoding: str = param(
+        "autoregressive",
+        "tokens one after the other, or all in the frame's pass from query tokens (a model trained for it)",
+        choices=("autoregressive", "parallel"),
+    )
     frame_id: str = param("tool0", "frame_id of the action message")
     validity_ms: float = param(100.0, "time_from_start of the action: how long it may be followed", low=1.0)
 

@@ -15,6 +15,7 @@ from vla_edge_ros.action_config import ACTION_NAMES as ACTION_NAMES
 from vla_edge_ros.action_config import ActionConfig
 from vla_edge_ros.config_fields import check_fields, param
 from vla_edge_ros.errors import ConfigError
+from vla_edge_ros.sequence import Decoding, SequenceLayout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +88,10 @@ class EngineConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheConfig:
-    """The KV cache: pages of ``page_slots``, one frame a page."""
+    """The KV cache: pages of ``page_slots``, one or more a frame."""
 
     capacity_slots: int = param(4096, "KV slots in all", low=1)
-    page_slots: int = param(32, "slots of one page; one frame takes one page", low=1)
+    page_slots: int = param(32, "slots of one page; a frame takes one or more whole pages", low=1)
     eviction: str = param(
         "bridge",
         "which frame to forget",
@@ -107,6 +108,9 @@ class CacheConfig:
     window_frames: int = param(0, "sliding_window's length in frames; 0: as many as fit", low=0)
     protect_latest: int = param(
         8, "the newest frames that are never evicted, except by fifo, sliding_window, semantic", low=1
+    )
+    max_frames: int = param(
+        -1, "frames remembered beside the newest; 0: none, for one-picture models; -1: as many as fit", low=-1
     )
     keep_on_deactivate: bool = param(
         False, "whether kept frames and the last action's draft outlast a deactivation; false: a blank memory"
@@ -218,10 +222,15 @@ class FallbackConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptConfig:
-    """The instruction in front of the frames, pinned in the cache."""
+    """The instruction: in front of the frames and pinned in the cache, or behind each frame."""
 
     instruction: str = param("Do the task shown by the camera.", "what the robot shall do")
-    max_pages: int = param(2, "pages pinned for the prompt", low=1)
+    max_pages: int = param(2, "pages of the instruction: pinned, or behind the frame", low=1)
+    place: str = param(
+        "before_frames",
+        "before_frames: pinned in the cache; after_frame: computed anew behind each frame (OpenVLA)",
+        choices=("before_frames", "after_frame"),
+    )
     on_change: str = param("flush", "kept frames when the instruction changes", choices=("flush", "keep"))
 
     def __post_init__(self) -> None:
@@ -263,18 +272,38 @@ class VlaConfig:
     recording: RecordingConfig = field(default_factory=RecordingConfig)
 
     def __post_init__(self) -> None:
-        for need, what in ((self.frame.tokens, "vision"), (self.action.tokens, "action")):
-            if need > self.cache.page_slots:
-                raise ConfigError(
-                    f"cache.page_slots must hold one frame or one action: "
-                    f"{need} {what} tokens > {self.cache.page_slots}"
-                )
-        # Prompt, one page of action tokens, one for the incoming frame, and frames to choose from.
-        frames = max(2, self.cache.protect_latest + 1)
-        need = self.prompt.max_pages + 1 + 1 + frames
+        if self.action.tokens > self.cache.page_slots:
+            raise ConfigError(
+                f"cache.page_slots must hold one action: {self.action.tokens} action tokens > "
+                f"{self.cache.page_slots}"
+            )
+        layout, frames = self.layout, max(2, self.cache.protect_latest + 1)  # frames to choose from
+        if layout.most_frames == 0:
+            frames = 0
+        elif layout.most_frames is not None and layout.most_frames < frames:
+            raise ConfigError(
+                f"cache.max_frames must be 0, or at least {frames} beside cache.protect_latest "
+                f"{self.cache.protect_latest}, got {layout.most_frames}"
+            )
+        need = layout.fixed_pages + frames * layout.frame_pages
         if self.cache.pages < need:
             raise ConfigError(
-                f"cache.capacity_slots is too small: {self.prompt.max_pages} prompt + 1 action + "
-                f"1 incoming + {frames} frame pages = {need} pages of {self.cache.page_slots} = "
-                f"{need * self.cache.page_slots} slots, got {self.cache.capacity_slots}"
+                f"cache.capacity_slots is too small: {layout.prompt_pages} prompt + {layout.suffix_pages} "
+                f"instruction behind the frame + 1 action + {1 + frames} frames of {layout.frame_pages} = "
+                f"{need} pages of {self.cache.page_slots} = {need * self.cache.page_slots} slots, "
+                f"got {self.cache.capacity_slots}"
             )
+
+    @property
+    def layout(self) -> SequenceLayout:
+        """The sequence of one chunk."""
+        slots, is_behind = self.cache.page_slots, self.prompt.place == "after_frame"
+        return SequenceLayout(
+            page_slots=slots,
+            prompt_pages=1 if is_behind else self.prompt.max_pages,
+            frame_tokens=self.frame.tokens,
+            suffix_tokens=self.prompt.max_pages * slots if is_behind else 0,
+            action_tokens=self.action.tokens,
+            decoding=Decoding(self.action.decoding),
+            most_frames=None if self.cache.max_frames < 0 else self.cache.max_frames,
+        )

@@ -134,25 +134,37 @@ class CycleRecord:
 
 @dataclass(frozen=True, slots=True)
 class CacheView:
-    """The pages the model sees during one chunk, in rank order.
+    """The pages the model sees during one chunk, in rank order; what they hold: ``sequence.SequenceLayout``.
 
-    ``pages``: int32 ``[n]`` physical page numbers, the new frame's page last.
-    ``fills``: int32 ``[n]`` valid slots of each page; the frame page's counts this chunk's vision tokens.
+    ``pages``: int32 ``[n]`` physical page numbers, those of the incoming frame last.
+    ``fills``: int32 ``[n]`` valid slots of each page; those of the frame's count this chunk's vision tokens.
     ``action_page``: the transient page that takes the action tokens' keys and values.
+    ``frame_page_count``: how many of ``pages`` are the incoming frame's.
+    ``suffix_pages``: the transient pages that take the suffix's, if there is one.
+
     A token's rank (its RoPE position) is the sum of the fills before its page plus its offset in the page;
-    action token ``i`` has rank ``slots_in_use + i``.
+    suffix token ``i`` has rank ``slots_in_use + i``, and the action follows it.
     """
 
     pages: NDArray[np.int32]
     fills: NDArray[np.int32]
     action_page: int
+    frame_page_count: int = 1
+    suffix_pages: tuple[int, ...] = ()
 
     @property
-    def frame_page(self) -> int:
-        return int(self.pages[-1])
+    def frame_pages(self) -> NDArray[np.int32]:
+        """``[frame_page_count]``"""
+        return self.pages[-self.frame_page_count :]
+
+    @property
+    def past(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Pages and fills of what was there before this chunk's frame."""
+        return self.pages[: -self.frame_page_count], self.fills[: -self.frame_page_count]
 
     @property
     def slots_in_use(self) -> int:
+        """Valid slots of ``pages``, the incoming frame's included."""
         return int(self.fills.sum())
 
 

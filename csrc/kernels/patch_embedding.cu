@@ -16,18 +16,18 @@ constexpr int PATCHES_ACROSS = FRAME_WIDTH / PATCH_SIZE;
 constexpr int PATCHES = PATCHES_ACROSS * (FRAME_HEIGHT / PATCH_SIZE);
 constexpr int PATCH_THREADS = 256;
 
-// Block = one patch; a thread takes every 256th value of it.
+// Block = one patch, from `first` on; a thread takes every 256th value of it.
 extern "C" __global__ void __launch_bounds__(PATCH_THREADS)
-    patch_operand(uint16* operand, const uint8* pixels) {
+    patch_operand(uint16* operand, const uint8* pixels, int first) {
   let_successor_start();
   wait_for_predecessor();
-  const int patch = blockIdx.x;
+  const int patch = first + blockIdx.x;
   const int top = patch / PATCHES_ACROSS * PATCH_SIZE, left = patch % PATCHES_ACROSS * PATCH_SIZE;
   for (int k = threadIdx.x; k < PATCH_VALUES; k += PATCH_THREADS) {
     const int y = k / (PATCH_SIZE * 3), x = k % (PATCH_SIZE * 3);
     const bool inside = y < PATCH_SIZE && patch < PATCHES;
     const int value = inside ? 2 * pixels[((top + y) * FRAME_WIDTH + left) * 3 + x] - 255 : 0;
-    operand[operand_offset(patch, k)] = float_to_half((float)value);
+    operand[operand_offset(blockIdx.x, k)] = float_to_half((float)value);
   }
 }
 

@@ -12,13 +12,37 @@ from vla_edge_ros.config import CacheConfig, PromptConfig, VlaConfig
 from vla_edge_ros.errors import ConfigError
 from vla_edge_ros.kv_cache.cache import KvCache
 from vla_edge_ros.kv_cache.eviction import make_policy
+from vla_edge_ros.sequence import SequenceLayout
 
 POLICIES = ("fifo", "sliding_window", "semantic", "bridge", "reservoir", "time_thinning")
 
 
-def cache(pages=14, eviction="fifo", prompt_tokens=40, prompt_pages=2, **options) -> KvCache:
+def layout(frame_tokens=32, prompt_pages=2, suffix_tokens=0, most_frames=None) -> SequenceLayout:
+    return SequenceLayout(
+        page_slots=32,
+        prompt_pages=prompt_pages,
+        frame_tokens=frame_tokens,
+        suffix_tokens=suffix_tokens,
+        action_tokens=8,
+        most_frames=most_frames,
+    )
+
+
+LAYOUTS = {
+    "a page a frame": layout(),
+    "half a page a frame": layout(frame_tokens=16),
+    "two pages a frame, the second partly filled": layout(frame_tokens=48),
+    "eight pages a frame, nothing remembered": layout(
+        frame_tokens=256, prompt_pages=1, suffix_tokens=40, most_frames=0
+    ),
+    "a suffix of two pages": layout(suffix_tokens=64),
+    "five frames at most": layout(most_frames=5),
+}
+
+
+def cache(pages=14, eviction="fifo", prompt_tokens=40, of=None, **options) -> KvCache:
     config = CacheConfig(capacity_slots=pages * 32, eviction=eviction, protect_latest=2, **options)
-    made = KvCache(config, make_policy(config), frame_tokens=32, prompt_pages=prompt_pages, descriptor_size=4)
+    made = KvCache(config, make_policy(config), of or layout(), descriptor_size=4)
     made.set_prompt(prompt_tokens)
     return made
 
@@ -34,25 +58,26 @@ def insert(kv: KvCache, sequence: int):
 
 def test_4096_slots_keep_124_frames_beside_two_prompt_pages():
     config = CacheConfig(eviction="fifo")
-    kv = KvCache(config, make_policy(config), frame_tokens=32, prompt_pages=2)
-    assert kv.room == 128 - 2 - 1 - 1
+    assert KvCache(config, make_policy(config), layout()).room == 128 - 2 - 1 - 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
+    name=st.sampled_from(sorted(LAYOUTS)),
     eviction=st.sampled_from(POLICIES),
-    prompt=st.integers(1, 64),
+    prompt=st.integers(0, 32),
     history=st.lists(st.sampled_from(["commit", "rollback", "error", "flush", "prompt"]), max_size=60),
 )
-def test_every_page_has_one_holder_under_any_history(eviction, prompt, history):
-    kv = cache(eviction=eviction, prompt_tokens=prompt)
+def test_every_page_has_one_holder_under_any_history(name, eviction, prompt, history):
+    pages, of = 15, LAYOUTS[name]
+    kv = cache(pages, eviction=eviction, prompt_tokens=prompt, of=of)
     sequence = 0
     for event in history:
         before = kv.state()
         if event == "flush":
             kv.flush()
         elif event == "prompt":
-            kv.set_prompt(1 + sequence % 64)
+            kv.set_prompt(sequence % 33)
         elif event == "commit":
             sequence += 1
             insert(kv, sequence)
@@ -64,13 +89,26 @@ def test_every_page_has_one_holder_under_any_history(eviction, prompt, history):
             except RuntimeError:
                 pass
             assert kv.state() == before
-        view = kv.view(kv.incoming_page)
-        held = [*range(2), view.action_page, *kv.memory.pages.tolist(), *kv._free]
-        assert sorted(held) == list(range(14))  # prompt, action, kept and free pages: each page once
+        view = kv.view(kv.incoming_block)
+        held = [*range(of.prompt_pages), view.action_page, *view.suffix_pages]
+        held += kv.pages_of(kv.memory.blocks).tolist() + kv.pages_of(kv._free).tolist()
+        assert len(set(held)) == len(held) and set(held) <= set(range(pages))  # each page once
         assert kv._free and len(kv.memory) <= kv.room
         assert np.all(np.diff(kv.memory.sequences) > 0)
-        assert view.slots_in_use == kv.slots_next <= 14 * 32
-        assert view.frame_page not in [*view.pages[:-1], view.action_page]
+        assert view.slots_in_use == kv.slots_next <= pages * 32
+        assert (len(view.frame_pages), view.fills[-len(view.frame_pages) :].sum()) == (
+            of.frame_pages,
+            of.frame_tokens,
+        )
+        assert not set(view.frame_pages) & {*view.past[0].tolist(), view.action_page, *view.suffix_pages}
+
+
+def test_a_frame_that_is_not_remembered_leaves_the_cache_as_it_was():
+    kv = cache(of=LAYOUTS["eight pages a frame, nothing remembered"], prompt_tokens=1)
+    before = kv.state()
+    chunk, evicted = insert(kv, 1)
+    assert kv.state() == before and evicted is None and kv.room == 0
+    assert chunk.view.fills.tolist() == [1] + [32] * 8
 
 
 @pytest.mark.parametrize("eviction", POLICIES)
@@ -80,7 +118,7 @@ def test_rollback_when_full_keeps_every_frame_and_its_page(eviction):
         insert(kv, sequence)
     before = kv.state()
     with kv.begin(40, 40_000) as chunk:
-        assert chunk.page not in kv.memory.pages
+        assert chunk.block not in kv.memory.blocks
     assert kv.state() == before
 
 
@@ -103,9 +141,9 @@ def test_view_is_in_time_order_with_the_last_prompt_page_partly_filled():
     kv = cache(prompt_tokens=40)
     for sequence in range(1, 20):
         insert(kv, sequence)
-    view = kv.view(kv.incoming_page)
+    view = kv.view(kv.incoming_block)
     assert view.pages[:2].tolist() == [0, 1] and view.fills[:2].tolist() == [32, 8]
-    assert view.pages[2:-1].tolist() == kv.memory.pages.tolist()
+    assert view.pages[2:-1].tolist() == kv.pages_of(kv.memory.blocks).tolist()
     assert view.pages.dtype == view.fills.dtype == np.int32
 
 
@@ -115,30 +153,30 @@ def test_two_chunks_at_once_are_a_broken_invariant():
         kv.begin(2, 0)
 
 
-@pytest.mark.parametrize("tokens", [0, 65, 10_000])
+@pytest.mark.parametrize("tokens", [65, 10_000])
 def test_prompt_that_does_not_fit_is_refused_with_the_numbers(tokens):
-    with pytest.raises(ConfigError, match=f"1 to 64 tokens, got {tokens}"):
+    with pytest.raises(ConfigError, match=f"0 to 64 pinned tokens, got {tokens}"):
         cache(prompt_tokens=tokens)
 
 
 def test_impossible_sizes_are_refused_with_the_arithmetic():
     """Fault A40."""
     with pytest.raises(
-        ConfigError, match=r"2 prompt \+ 1 action \+ 1 incoming \+ 9 frame pages = 13 pages of 32"
+        ConfigError, match=r"2 prompt \+ 0 instruction .* 1 action \+ 10 frames of 1 = 13 pages of 32"
     ):
         VlaConfig(cache=CacheConfig(capacity_slots=12 * 32), prompt=PromptConfig(max_pages=2))
     VlaConfig(cache=CacheConfig(capacity_slots=13 * 32), prompt=PromptConfig(max_pages=2))
     config = CacheConfig(capacity_slots=4 * 32)
     with pytest.raises(
-        ConfigError, match="4 pages of 32 slots less 2 prompt, 1 action and 1 incoming page leave 0"
+        ConfigError, match="4 pages of 32 slots less 4 for a chunk leave 0 frames of 32 tokens"
     ):
-        KvCache(config, make_policy(config), frame_tokens=32, prompt_pages=2)
+        KvCache(config, make_policy(config), layout())
 
 
 def test_embedding_too_large_to_compare_exactly_is_refused_by_the_policy_s_name():
     config = CacheConfig(eviction="semantic")
     with pytest.raises(ConfigError, match="cache.eviction semantic .* at most 4096 values, got 8192"):
-        KvCache(config, make_policy(config), frame_tokens=32, prompt_pages=2, descriptor_size=8192)
+        KvCache(config, make_policy(config), layout(), descriptor_size=8192)
 
 
 def test_flush_gives_every_page_back_and_begins_the_count_anew():
@@ -148,6 +186,6 @@ def test_flush_gives_every_page_back_and_begins_the_count_anew():
         insert(kv, sequence)
     kv.flush()
     assert (len(kv.memory), kv.memory.seen, kv.prompt_tokens) == (0, 0, 40)
-    assert sorted(kv._free) == list(range(3, 14))
+    assert kv.pages_of(sorted(kv._free)).tolist() == list(range(3, 14))
     insert(kv, 40)
     assert kv.memory.sequences.tolist() == [40]

@@ -49,7 +49,7 @@ def test_every_view_equals_a_recomputation_after_any_history(seed, steps, blank_
         assert memory.seen == number + 1
         assert memory.sequences.tolist() == [entry[0] for entry in plain]
         assert memory.stamps_ns.tolist() == [entry[1] for entry in plain]
-        assert memory.pages.tolist() == [entry[2] for entry in plain]
+        assert memory.blocks.tolist() == [entry[2] for entry in plain]
         rows = [entry[3] for entry in plain]
         link = [cosine(a, b, blank=1.0) for a, b in zip(rows, rows[1:], strict=False)]
         skip = [cosine(a, b, blank=0.0) for a, b in zip(rows, rows[2:], strict=False)]
@@ -161,7 +161,7 @@ def test_memory_without_descriptors_keeps_order_pages_and_times():
     for number in range(4):
         memory.append(number, number * 10, 9 - number, None)
     assert memory.remove(1) == FrameEntry(1, 10, 8)
-    assert memory.pages.tolist() == [9, 7, 6]
+    assert memory.blocks.tolist() == [9, 7, 6]
     assert memory.times_ns.tolist() == [0, 20, 30]
 
 

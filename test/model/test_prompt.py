@@ -12,7 +12,15 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from vla_edge_ros.config import ModelSource, PromptConfig, VlaConfig
 from vla_edge_ros.errors import ConfigError, InstructionError, WeightsError
-from vla_edge_ros.model.prompt import token_ids
+from vla_edge_ros.model.prompt import prompt_tokens
+
+
+def pinned(instruction, config):
+    """The ids in front of the frames; with the default place of the text there are none behind them."""
+    before, behind = prompt_tokens(instruction, config)
+    assert behind == ()
+    return before
+
 
 STAND_IN = VlaConfig(model=ModelSource(preset="tiny"))
 CHATML = (
@@ -51,7 +59,7 @@ def settings(folder, **values):
 
 
 def ids_of(folder, instruction):
-    return token_ids(instruction, VlaConfig(model=ModelSource(path=str(folder)))).tolist()
+    return pinned(instruction, VlaConfig(model=ModelSource(path=str(folder)))).tolist()
 
 
 def text_of(folder, ids):
@@ -59,29 +67,27 @@ def text_of(folder, ids):
 
 
 def test_stand_in_is_the_bytes_of_the_instruction():
-    ids = token_ids("Öffne it", STAND_IN)
+    ids = pinned("Öffne it", STAND_IN)
     assert ids.dtype == np.int64 and bytes(ids.tolist()) == "Öffne it".encode()
 
 
 @given(st.text(max_size=15))
 def test_stand_in_stays_below_the_action_tokens_and_has_a_sink(instruction):
-    ids = token_ids(instruction, STAND_IN)
+    ids = pinned(instruction, STAND_IN)
     assert len(ids) >= 4 and ids.min() >= 0 and ids.max() < 512 - 256
 
 
 @pytest.mark.parametrize("instruction", ["", "a", "abc"])
 def test_short_instruction_is_padded_in_front_to_four_tokens(instruction):
-    assert token_ids(instruction, STAND_IN).tolist() == [0] * (4 - len(instruction)) + list(
-        instruction.encode()
-    )
+    assert pinned(instruction, STAND_IN).tolist() == [0] * (4 - len(instruction)) + list(instruction.encode())
 
 
 def test_instruction_that_fills_the_pinned_slots_fits_and_one_more_byte_does_not():
-    assert len(token_ids("x" * 64, STAND_IN)) == 64
+    assert len(pinned("x" * 64, STAND_IN)) == 64
     with pytest.raises(InstructionError, match=r"65 tokens.*2 x 32 = 64"):
-        token_ids("x" * 65, STAND_IN)
+        pinned("x" * 65, STAND_IN)
     wider = VlaConfig(model=ModelSource(preset="tiny"), prompt=PromptConfig(max_pages=3))
-    assert len(token_ids("x" * 65, wider)) == 65
+    assert len(pinned("x" * 65, wider)) == 65
 
 
 @pytest.mark.parametrize("place", ["string", "list", "file"])

@@ -122,9 +122,9 @@ class FailingEngine:
     def embed_frame(self, pixels) -> Vision:
         return self._engine.embed_frame(pixels)
 
-    def prefill(self, view, draft=()) -> float:
+    def prefill(self, view, draft=(), suffix=()) -> float:
         self._maybe_fail("prefill")
-        return self._engine.prefill(view, draft)
+        return self._engine.prefill(view, draft, suffix)
 
     def decode(self, view, count, should_stop) -> Decoded:
         return self._engine.decode(view, count, should_stop)

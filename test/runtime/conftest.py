@@ -65,7 +65,7 @@ class ScriptedEngine:
         self._do("vision", self.vision_ms)
         return Vision(self.embedding, self.vision_ms)
 
-    def prefill(self, view, draft=()) -> float:
+    def prefill(self, view, draft=(), suffix=()) -> float:
         self.views.append(view)
         self.drafts.append(tuple(draft))
         self._do("prefill", self.prefill_ms)
@@ -175,12 +175,7 @@ def rig(tiny_config):
     def build(config: VlaConfig = tiny_config) -> SimpleNamespace:
         clock, sink, claims = FakeClock(), ListSink(), Claims()
         engine, admission, slot = ScriptedEngine(clock), ScriptedAdmission(), ListSlot(clock)
-        cache = KvCache(
-            config.cache,
-            make_policy(config.cache),
-            frame_tokens=config.frame.tokens,
-            prompt_pages=config.prompt.max_pages,
-        )
+        cache = KvCache(config.cache, make_policy(config.cache), config.layout)
         cache.set_prompt(5)
         ladder = FallbackLadder(config.fallback, config.action)
         metrics = RunMetrics(config.timing.deadline_ms)

@@ -178,7 +178,7 @@ def test_late_result_is_never_published_but_its_frame_is_kept(rig):
 def test_unexpected_exception_leaves_the_loop_rolled_back(rig, monkeypatch):
     rig.cycle()
     before = rig.cache.state()
-    monkeypatch.setattr(rig.engine, "prefill", lambda view, draft: 1 / 0)
+    monkeypatch.setattr(rig.engine, "prefill", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         rig.cycle()
     assert rig.cache.state() == before

@@ -44,7 +44,7 @@ class SleepingEngine:
     def embed_frame(self, pixels):
         return Vision(np.ones(64, np.float32), 0.01)
 
-    def prefill(self, view, draft=()):
+    def prefill(self, view, draft=(), suffix=()):
         self.chunks.append((len(view.pages), tuple(draft)))
         if self.hold.is_set():
             self.holding.set()

@@ -28,8 +28,8 @@ class WrappedEngine:
     def embed_frame(self, pixels: NDArray[np.uint8]) -> Vision:
         return self._engine.embed_frame(pixels)
 
-    def prefill(self, view: CacheView, draft: Sequence[int] = ()) -> float:
-        return self._engine.prefill(view, draft)
+    def prefill(self, view: CacheView, draft: Sequence[int] = (), suffix: Sequence[int] = ()) -> float:
+        return self._engine.prefill(view, draft, suffix)
 
     def decode(
         self, view: CacheView, count: int, should_stop: Callable[[tuple[float, ...]], bool]

@@ -19,6 +19,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from vla_edge_ros.errors import EngineError
+from vla_edge_ros.sequence import SequenceLayout
 from vla_edge_ros.types import CacheView, MemoryReport
 
 
@@ -42,11 +44,33 @@ class Decoded:
     stopped: bool
 
 
+def check_view(view: CacheView, layout: SequenceLayout) -> None:
+    """``EngineError`` where the view's frame has not the pages and fills that the layout gives a frame."""
+    fills = view.fills[-view.frame_page_count :].tolist()
+    if fills != layout.frame_fills.tolist():
+        raise EngineError(
+            f"expected a frame of {layout.frame_tokens} vision tokens in pages filled to "
+            f"{layout.frame_fills.tolist()}, got {fills}"
+        )
+
+
+def suffix_places(
+    view: CacheView, layout: SequenceLayout, tokens: int
+) -> tuple[tuple[int, ...], NDArray[np.int32]]:
+    """The pages that a suffix of ``tokens`` takes, and their fills; ``EngineError`` where it is too long."""
+    room = len(view.suffix_pages) * layout.page_slots
+    if tokens > room:
+        raise EngineError(f"expected a suffix of at most {room} tokens, got {tokens}")
+    fills = layout.fills(tokens)
+    return view.suffix_pages[: len(fills)], fills
+
+
 class Engine(Protocol):
     """A decoder with a paged KV cache, driven a chunk at a time.
 
     One chunk is ``embed_frame``, ``prefill``, ``decode`` with the same view. The prefill's last row gives
     the first action token, so ``decode(view, n, ...)`` runs ``n - 1`` steps, or fewer where a draft holds.
+    Where the layout decodes in parallel the prefill gives all tokens, and no step is run.
     """
 
     name: str
@@ -63,11 +87,12 @@ class Engine(Protocol):
         """Patch-embed ``pixels`` ``[height, width, 3]`` into this chunk's vision tokens."""
         ...
 
-    def prefill(self, view: CacheView, draft: Sequence[int] = ()) -> float:
-        """Run all layers over the vision tokens, store K/V in ``view.frame_page``; return ms.
+    def prefill(self, view: CacheView, draft: Sequence[int] = (), suffix: Sequence[int] = ()) -> float:
+        """Run all layers over the vision tokens and ``suffix``, store keys and values; return ms.
 
         ``draft``: a guess at the action's token ids, which an engine may check in the same pass. It changes
-        the time that a chunk takes and never its tokens.
+        the time that a chunk takes and never its tokens. ``suffix``: token ids behind the frame, at most
+        ``SequenceLayout.suffix_tokens``; nothing of them is kept.
         """
         ...
 

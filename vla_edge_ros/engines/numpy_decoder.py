@@ -8,8 +8,9 @@ never exceed the number of slots, and no key is ever rotated twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,19 @@ class LayerWeights:
         )
 
 
+class Place(NamedTuple):
+    """``tokens`` slots of ``page`` from slot ``first`` on."""
+
+    page: int
+    first: int
+    tokens: int
+
+
+def places_in(pages: Iterable[int], fills: Iterable[int]) -> list[Place]:
+    """The first ``fills`` slots of each of ``pages``."""
+    return [Place(int(page), 0, int(fill)) for page, fill in zip(pages, fills, strict=True)]
+
+
 # Overflow and its kin show in the hidden states, which the engine checks: no warnings beside its error.
 quiet = np.errstate(all="ignore")
 
@@ -97,30 +111,35 @@ class NumpyDecoder:
             self.visible_values[layer, :, :count] = values
 
     @quiet
-    def forward(self, x: Float, page: int, offset: int) -> Float:
+    def forward(self, x: Float, places: Sequence[Place]) -> Float:
         """Run ``x`` ``[t, d]`` through all layers at the next t ranks: normed hidden states ``[t, d]``.
 
-        Their keys and values go to slots ``offset`` to ``offset + t - 1`` of ``page`` and become visible.
+        Their keys and values go to ``places``, in order, and become visible.
         """
+        slots = np.concatenate([np.arange(place.first, place.first + place.tokens) for place in places])
+        assert len(slots) == len(x), "a place for each token"
         for layer in range(self.config.num_hidden_layers):
             weights = self.layers[layer]
             normed = ops.rms_norm(x, weights.input_norm, self.config.rms_norm_eps)
-            x = x + ops.linear(self._attend(layer, normed, page, offset), weights.o)
+            x = x + ops.linear(self._attend(layer, normed, places, slots), weights.o)
             normed = ops.rms_norm(x, weights.post_attention_norm, self.config.rms_norm_eps)
             gated = ops.swiglu(ops.linear(normed, weights.gate), ops.linear(normed, weights.up))
             x = x + ops.linear(gated, weights.down)
         self.visible += len(x)
         return ops.rms_norm(x, self.final_norm, self.config.rms_norm_eps)
 
-    def _attend(self, layer: int, normed: Float, page: int, offset: int) -> Float:
+    def _attend(self, layer: int, normed: Float, places: Sequence[Place], slots: NDArray[np.int64]) -> Float:
         """Project, store keys and values, attend: ``[t, d]`` -> ``[t, h * e]``."""
         weights, tokens, size = self.layers[layer], len(normed), self.config.head_dim
         ranks = slice(self.visible, self.visible + tokens)
         cosine, sine = self.cosine[ranks], self.sine[ranks]
         query = ops.linear(normed, weights.q, weights.q_bias).reshape(tokens, -1, size)
-        keys, values = self._keys_and_values(weights, normed, offset)
-        self.kv[layer, page, 0, :, offset : offset + tokens] = keys
-        self.kv[layer, page, 1, :, offset : offset + tokens] = values
+        keys, values = self._keys_and_values(weights, normed, slots)
+        at = 0
+        for page, first, count in places:
+            self.kv[layer, page, 0, :, first : first + count] = keys[:, at : at + count]
+            self.kv[layer, page, 1, :, first : first + count] = values[:, at : at + count]
+            at += count
         self.visible_keys[layer, :, ranks] = ops.rotate(keys, cosine, sine)
         self.visible_values[layer, :, ranks] = values
         return ops.attention(
@@ -129,8 +148,10 @@ class NumpyDecoder:
             self.visible_values[layer, :, : ranks.stop],
         )
 
-    def _keys_and_values(self, weights: LayerWeights, normed: Float, offset: int) -> tuple[Float, Float]:
-        """``[g, t, e]`` each, as they are kept in slots ``offset`` and on; keys not rotated."""
+    def _keys_and_values(
+        self, weights: LayerWeights, normed: Float, slots: NDArray[np.int64]
+    ) -> tuple[Float, Float]:
+        """``[g, t, e]`` each, as they are kept in ``slots`` ``[t]`` of their pages; keys not rotated."""
         shape = (len(normed), -1, self.config.head_dim)
         keys = ops.linear(normed, weights.k, weights.k_bias).reshape(shape).transpose(1, 0, 2)
         values = ops.linear(normed, weights.v, weights.v_bias).reshape(shape).transpose(1, 0, 2)

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines import numpy_ops as ops
-from vla_edge_ros.engines.base import Decoded, Vision
+from vla_edge_ros.engines.base import Decoded, Vision, check_view, suffix_places
 from vla_edge_ros.engines.failures import HOST_FAILURES, host_failure, raises_engine_errors
-from vla_edge_ros.engines.numpy_decoder import NumpyDecoder, quiet
+from vla_edge_ros.engines.numpy_decoder import NumpyDecoder, Place, places_in, quiet
 from vla_edge_ros.engines.numpy_ops import Float
 from vla_edge_ros.engines.numpy_threads import limit_blas_threads
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.action_head import answer_ids
+from vla_edge_ros.model.action_queries import action_queries
 from vla_edge_ros.model.finite_weights import finite, require_finite_tensor
 from vla_edge_ros.model.patch_embedding import patch_projection
 from vla_edge_ros.model.quantise import as_kept
@@ -37,7 +38,7 @@ class NumpyEngine:
 
     def __init__(self, config: VlaConfig, weights: Weights):
         """``weights`` as they are stored; the engine computes with what ``engine.weights`` leaves of them."""
-        self._config = config
+        self._config, self._layout = config, config.layout
         self._stored = finite(weights)
         self._weights = as_kept(self._stored, config.engine.weights)
         self._answer_ids = answer_ids(config.action, weights.config.vocab_size)
@@ -57,6 +58,7 @@ class NumpyEngine:
             else weights.rows(head_name(weights.config), ids)
         )
         self._projection = patch_projection(self._stored, self._config.frame, self._config.model.seed)
+        self._queries = action_queries(self._stored, self._layout, self._config.model.seed)
         self._vision: Float | None = None
         self._view: CacheView | None = None
         self._restore_blas_threads = limit_blas_threads(weights.config)
@@ -70,8 +72,9 @@ class NumpyEngine:
         self._view = None  # the prompt takes the place of what an earlier chunk could see
         embedded = self._weights.rows(EMBEDDING, token_ids)
         self.decoder.see([], [])
-        for index, page in enumerate(pages[: -(-len(embedded) // slots)]):
-            self._forward(embedded[index * slots : (index + 1) * slots], page, 0)
+        fills = self._layout.fills(len(embedded))
+        for index, place in enumerate(places_in(pages[: len(fills)], fills)):
+            self._forward(embedded[index * slots : (index + 1) * slots], [place])
 
     def embed_frame(self, pixels: NDArray[np.uint8]) -> Vision:
         self._require_loaded()
@@ -84,20 +87,25 @@ class NumpyEngine:
         embedding = self._vision.mean(axis=0)
         return Vision(embedding, _ms_since(start_ns))
 
-    def prefill(self, view: CacheView, draft: Sequence[int] = ()) -> float:
+    def prefill(self, view: CacheView, draft: Sequence[int] = (), suffix: Sequence[int] = ()) -> float:
         """``draft`` is not used: here a pass over several tokens costs as much as one over each."""
         self._require_loaded()
-        tokens = self._config.frame.tokens
         if self._vision is None:
             raise EngineError("expected embed_frame before prefill")
-        if int(view.fills[-1]) != tokens:
-            raise EngineError(f"expected a frame page of {tokens} vision tokens, got {int(view.fills[-1])}")
+        check_view(view, self._layout)
         start_ns = time.perf_counter_ns()
         self._view = None
-        self.decoder.see(view.pages[:-1], view.fills[:-1])
-        self._forward(self._vision, view.frame_page, 0)
-        self._first_token = self._best_token()
-        self._view, self._vision = view, None
+        rows, places = [self._vision], places_in(view.frame_pages, self._layout.frame_fills)
+        if len(suffix):
+            rows.append(self._weights.rows(EMBEDDING, np.asarray(suffix)))
+            places += places_in(*suffix_places(view, self._layout, len(suffix)))
+        if len(self._queries):
+            rows.append(self._queries)
+            places.append(Place(view.action_page, 0, len(self._queries)))
+        self.decoder.see(*view.past)
+        self._forward(np.concatenate(rows), places)
+        self._tokens = self._best_tokens(1 + len(self._queries))
+        self._view, self._vision, self._visible = view, None, self.decoder.visible
         return _ms_since(start_ns)
 
     def decode(
@@ -105,16 +113,15 @@ class NumpyEngine:
     ) -> Decoded:
         if view is not self._view:
             raise EngineError("expected decode to have the view of the prefill before it, got another")
-        self.decoder.visible = view.slots_in_use
-        tokens = [self._first_token]
-        step_ms: list[float] = []
-        for step in range(count - 1):
+        self.decoder.visible = self._visible
+        tokens, step_ms = self._tokens[:count], list[float]()
+        for step in range(count - len(tokens)):
             if should_stop(tuple(step_ms)):
                 return Decoded(tuple(tokens), tuple(step_ms), stopped=True)
             start_ns = time.perf_counter_ns()
             embedded = self._embedding[tokens[-1] - self._first_id]
-            self._forward(embedded[None], view.action_page, step)
-            tokens.append(self._best_token())
+            self._forward(embedded[None], [Place(view.action_page, step, 1)])
+            tokens += self._best_tokens(1)
             step_ms.append(_ms_since(start_ns))
         return Decoded(tuple(tokens), tuple(step_ms), stopped=False)
 
@@ -134,14 +141,15 @@ class NumpyEngine:
             self._restore_blas_threads()
         self._loaded, self._view = False, None
 
-    def _forward(self, x: Float, page: int, offset: int) -> None:
-        self.hidden = self.decoder.forward(x, page, offset)
+    def _forward(self, x: Float, places: Sequence[Place]) -> None:
+        self.hidden = self.decoder.forward(x, places)
         if not np.isfinite(self.hidden).all():
             raise EngineError("expected finite hidden states, got NaN or infinity from the forward pass")
 
     @quiet
-    def _best_token(self) -> int:
-        return ops.head_argmax(self.hidden[-1], self._head, self._first_id)
+    def _best_tokens(self, count: int) -> list[int]:
+        """Behind each of the last ``count`` rows."""
+        return [ops.head_argmax(row, self._head, self._first_id) for row in self.hidden[-count:]]
 
     def _require_loaded(self) -> None:
         if not self._loaded:

@@ -2,12 +2,13 @@
 """Slot accounting of the KV cache: which page holds what, with begin, commit and rollback.
 
 Pages, in rank order of what the model sees: the prompt's (pinned), the kept frames' in time order, the
-incoming frame's. One more page takes a chunk's action tokens and is never kept.
+incoming frame's. The transient pages take a chunk's suffix and action tokens and are never kept. How many
+there are of each says the ``SequenceLayout``. A frame's pages follow each other physically: its block.
 
-The incoming frame is written to a page that holds nothing, and the policy chooses what to forget when the
+The incoming frame is written to a block that holds nothing, and the policy chooses what to forget when the
 chunk is committed, after the newcomer is known. So a rollback at any step has nothing to give back: no kept
 page was overwritten, and the frame being judged is judged against its true neighbours (faults A23, A37).
-The price is one page that stays empty between two chunks.
+The price is one block that stays empty between two chunks.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from __future__ import annotations
 from types import TracebackType
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from vla_edge_ros.config import CacheConfig, VlaConfig
 from vla_edge_ros.errors import ConfigError
 from vla_edge_ros.kv_cache.descriptor import descriptor_size
 from vla_edge_ros.kv_cache.eviction import EvictionPolicy
 from vla_edge_ros.kv_cache.frame_memory import LARGEST_DESCRIPTOR, FrameMemory
+from vla_edge_ros.sequence import SequenceLayout
 from vla_edge_ros.types import CacheView
 
 
@@ -29,51 +31,43 @@ class KvCache:
     """Owned by the reasoning thread; holds no keys and values, only who sits where."""
 
     def __init__(
-        self,
-        config: CacheConfig,
-        policy: EvictionPolicy,
-        *,
-        frame_tokens: int,
-        prompt_pages: int,
-        descriptor_size: int = 0,
+        self, config: CacheConfig, policy: EvictionPolicy, layout: SequenceLayout, descriptor_size: int = 0
     ):
-        self.room = config.pages - prompt_pages - 2  # less the action page and the incoming page
-        if self.room < 1 or frame_tokens > config.page_slots:
+        self.layout = layout
+        self.room = layout.room(config.pages)
+        if self.room < (0 if layout.most_frames == 0 else 1):
             raise ConfigError(
                 f"cache.capacity_slots: {config.pages} pages of {config.page_slots} slots less "
-                f"{prompt_pages} prompt, 1 action and 1 incoming page leave {self.room} "
-                f"for frames of {frame_tokens} tokens"
+                f"{layout.fixed_pages} for a chunk leave {self.room} frames of {layout.frame_tokens} tokens"
             )
         if descriptor_size > LARGEST_DESCRIPTOR:
             raise ConfigError(
                 f"cache.eviction {config.eviction} compares embeddings of at most {LARGEST_DESCRIPTOR} "
                 f"values, got {descriptor_size}, the model's hidden size"
             )
-        self._page_slots = config.page_slots
-        self._frame_tokens = frame_tokens
-        self._prompt_room = prompt_pages
         self._policy = policy
         self.memory = FrameMemory(self.room + 1, descriptor_size)
-        self._action_page = prompt_pages
-        self._free = list(range(config.pages - 1, prompt_pages, -1))  # a stack; the lowest page on top
+        self._action_page = layout.prompt_pages
+        self._suffix_pages = tuple(range(self._action_page + 1, self._action_page + 1 + layout.suffix_pages))
+        self._first_frame_page = layout.prompt_pages + layout.transient_pages
+        self._free = list(range(self.room, -1, -1))  # blocks; a stack with the lowest on top
         self._prompt_fills = np.zeros(0, np.int32)
         self._open = False
 
     @classmethod
     def for_model(cls, config: VlaConfig, policy: EvictionPolicy, hidden_size: int) -> KvCache:
         """The cache that the whole configuration asks for; ``hidden_size`` is the decoder's."""
-        return cls(
-            config.cache,
-            policy,
-            frame_tokens=config.frame.tokens,
-            prompt_pages=config.prompt.max_pages,
-            descriptor_size=descriptor_size(policy.descriptor, hidden_size),
-        )
+        return cls(config.cache, policy, config.layout, descriptor_size(policy.descriptor, hidden_size))
 
     @property
-    def incoming_page(self) -> int:
-        """The page that the next chunk's frame is written to; it holds nothing."""
+    def incoming_block(self) -> int:
+        """The block that the next chunk's frame is written to; it holds nothing."""
         return self._free[-1]
+
+    def pages_of(self, blocks: ArrayLike) -> NDArray[np.int32]:
+        """Physical pages of ``blocks`` ``[n]``, in order: ``[n * layout.frame_pages]``."""
+        first = self._first_frame_page + np.asarray(blocks, np.int32)[:, None] * self.layout.frame_pages
+        return (first + np.arange(self.layout.frame_pages)).ravel().astype(np.int32)
 
     @property
     def prompt_tokens(self) -> int:
@@ -82,31 +76,26 @@ class KvCache:
     @property
     def slots_in_use(self) -> int:
         """Slots of the prompt and the kept frames."""
-        return self.prompt_tokens + len(self.memory) * self._frame_tokens
+        return self.prompt_tokens + len(self.memory) * self.layout.frame_tokens
 
     @property
     def slots_next(self) -> int:
         """Slots in use during the next chunk's prefill: those in use and the incoming frame's."""
-        return self.slots_in_use + self._frame_tokens
+        return self.slots_in_use + self.layout.frame_tokens
 
     def set_prompt(self, tokens: int) -> tuple[int, ...]:
-        """Pin pages for a prompt of ``tokens``; return them in rank order. The frames are kept."""
+        """Pin pages for a prompt of ``tokens``; return them in rank order. Frames are kept."""
         assert not self._open, "the prompt may only change between two chunks"
-        pages = -(-tokens // self._page_slots)
-        if not 0 < pages <= self._prompt_room:
-            raise ConfigError(
-                f"prompt.max_pages is {self._prompt_room}: room for 1 to "
-                f"{self._prompt_room * self._page_slots} tokens, got {tokens}"
-            )
-        fills = np.full(pages, self._page_slots, np.int32)
-        fills[-1] = tokens - (pages - 1) * self._page_slots
-        self._prompt_fills = fills
-        return tuple(range(pages))
+        room = self.layout.prompt_pages * self.layout.page_slots
+        if not 0 <= tokens <= room:
+            raise ConfigError(f"prompt.max_pages leaves room for 0 to {room} pinned tokens, got {tokens}")
+        self._prompt_fills = self.layout.fills(tokens)
+        return tuple(range(len(self._prompt_fills)))
 
     def flush(self) -> None:
         """Forget every frame, and how many were seen; keep the prompt."""
         assert not self._open, "a chunk is open"
-        self._free += self.memory.pages.tolist()
+        self._free += self.memory.blocks.tolist()
         self.memory.clear()
 
     def begin(self, sequence: int, stamp_ns: int) -> Chunk:
@@ -115,26 +104,28 @@ class KvCache:
         self._open = True
         return Chunk(self, sequence, stamp_ns)
 
-    def view(self, incoming_page: int) -> CacheView:
-        """What the model sees with ``incoming_page`` as the newest frame."""
-        prompt_pages = len(self._prompt_fills)
-        pages = np.empty(prompt_pages + len(self.memory) + 1, np.int32)
-        pages[:prompt_pages] = np.arange(prompt_pages)
-        pages[prompt_pages:-1] = self.memory.pages
-        pages[-1] = incoming_page
-        fills = np.full(len(pages), self._frame_tokens, np.int32)
-        fills[:prompt_pages] = self._prompt_fills
-        return CacheView(pages, fills, self._action_page)
+    def view(self, incoming_block: int) -> CacheView:
+        """What the model sees with ``incoming_block`` as the newest frame."""
+        prompt, layout = len(self._prompt_fills), self.layout
+        frames = self.pages_of(np.append(self.memory.blocks, incoming_block))
+        pages = np.empty(prompt + len(frames), np.int32)
+        pages[:prompt] = np.arange(prompt)
+        pages[prompt:] = frames
+        fills = np.empty(len(pages), np.int32)
+        fills[:prompt] = self._prompt_fills
+        fills[prompt:].reshape(-1, layout.frame_pages)[:] = layout.frame_fills
+        return CacheView(pages, fills, self._action_page, layout.frame_pages, self._suffix_pages)
 
     def _commit(self, chunk: Chunk, descriptor: NDArray[np.float32] | None) -> int | None:
-        self.memory.append(chunk.sequence, chunk.stamp_ns, chunk.page, descriptor)
-        self._free.pop()
         evicted = None
-        if self._policy.excess(self.memory, self.room):
-            entry = self.memory.remove(self._policy.choose(self.memory))
-            self._free.append(entry.page)
-            evicted = entry.sequence
-        assert self._policy.excess(self.memory, self.room) == 0, "one frame in, at most one frame out"
+        if self.room:
+            self.memory.append(chunk.sequence, chunk.stamp_ns, chunk.block, descriptor)
+            self._free.pop()
+            if self._policy.excess(self.memory, self.room):
+                entry = self.memory.remove(self._policy.choose(self.memory))
+                self._free.append(entry.block)
+                evicted = entry.sequence
+            assert self._policy.excess(self.memory, self.room) == 0, "one frame in, at most one frame out"
         self._open = False
         return evicted
 
@@ -147,7 +138,7 @@ class KvCache:
         return (
             tuple(memory.sequences.tolist()),
             tuple(memory.stamps_ns.tolist()),
-            tuple(memory.pages.tolist()),
+            tuple(memory.blocks.tolist()),
             tuple(memory.link.tolist()),
             memory.seen,
             tuple(self._free),
@@ -164,11 +155,13 @@ class Chunk:
         self._closed = False
         self.sequence = sequence
         self.stamp_ns = stamp_ns
-        self.page = cache.incoming_page
-        self.view = cache.view(self.page)
+        self.block = cache.incoming_block
+        self.view = cache.view(self.block)
 
     def commit(self, descriptor: NDArray[np.float32] | None) -> int | None:
-        """Keep the frame; return the sequence number of the frame forgotten for it, if one had to go.
+        """Keep the frame, where frames are remembered at all.
+
+        Returns the sequence number of the frame that was forgotten for it, if one had to go.
 
         A descriptor that is not finite raises ``ValueError`` and the chunk is still open.
         """

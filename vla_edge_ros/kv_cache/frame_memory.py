@@ -31,11 +31,11 @@ _LONGEST_STEP_NS = 60 * 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class FrameEntry:
-    """One kept frame: its camera sequence number, header stamp and physical page."""
+    """One kept frame: its camera sequence number, header stamp and block of pages."""
 
     sequence: int
     stamp_ns: int
-    page: int
+    block: int
 
 
 class FrameMemory:
@@ -57,7 +57,7 @@ class FrameMemory:
         places = capacity_frames + 1
         # One table for each type, so that a removal moves each with one copy.
         self._integers = np.zeros((4, places), np.int64)
-        self._sequences, self._stamps_ns, self._times_ns, self._pages = self._integers
+        self._sequences, self._stamps_ns, self._times_ns, self._blocks = self._integers
         self._similarities = np.zeros((2, places), np.float64)
         self._links, self._skips = self._similarities
         # Rows stay where they are and only their numbers move: an embedding is 12 KB, its number 8 bytes.
@@ -90,9 +90,9 @@ class FrameMemory:
         return self._times_ns[: self._count]
 
     @property
-    def pages(self) -> NDArray[np.int64]:
-        """Physical pages ``[n]``."""
-        return self._pages[: self._count]
+    def blocks(self) -> NDArray[np.int64]:
+        """Blocks of pages ``[n]``: where each frame's keys and values are (``KvCache.pages_of``)."""
+        return self._blocks[: self._count]
 
     @property
     def link(self) -> NDArray[np.float64]:
@@ -107,7 +107,7 @@ class FrameMemory:
         """
         return self._skips[: self._count]
 
-    def append(self, sequence: int, stamp_ns: int, page: int, descriptor: ArrayLike | None) -> None:
+    def append(self, sequence: int, stamp_ns: int, block: int, descriptor: ArrayLike | None) -> None:
         """Add the newest frame, when its chunk is committed.
 
         ``descriptor``: ``[descriptor_size]`` of any length (norm); zeros mean a blank picture; None where
@@ -128,7 +128,7 @@ class FrameMemory:
         self._sequences[n] = sequence
         self._stamps_ns[n] = stamp_ns
         self._times_ns[n] = self._times_ns[n - 1] + step_ns if n else 0
-        self._pages[n] = page
+        self._blocks[n] = block
         self._skips[n] = 0.0
         self._count = n + 1
         self.seen += 1
@@ -141,7 +141,7 @@ class FrameMemory:
         """Forget frame ``index`` (in time order) and return it; its neighbours become each other's."""
         n = self._count
         assert 0 <= index < n, f"no frame {index} among {n}"
-        entry = FrameEntry(int(self._sequences[index]), int(self._stamps_ns[index]), int(self._pages[index]))
+        entry = FrameEntry(int(self._sequences[index]), int(self._stamps_ns[index]), int(self._blocks[index]))
         row = self._rows[index]
         joined = 0 < index < n - 1
         new_link = self._skips[index]

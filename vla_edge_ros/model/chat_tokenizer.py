@@ -52,6 +52,12 @@ class ChatTokenizer:
         return 0
 
     @property
+    def begin_id(self) -> int | None:
+        """The beginning-of-text token, if the checkpoint has one."""
+        identity: int | None = self._tokenizer.token_to_id(self._special_tokens.get("bos_token", ""))
+        return identity
+
+    @property
     def last_id(self) -> int:
         """The highest id that any token has."""
         return max(self._tokenizer.get_vocab(with_added_tokens=True).values(), default=0)

@@ -24,9 +24,8 @@ _KV_BYTES = {"bf16": _BFLOAT16, "int8": 1.0 + _BFLOAT16 / kept_kv.GROUP}
 def bytes_a_chunk(decoder: DecoderConfig, config: VlaConfig, bytes_a_number: float | None = None) -> float:
     """Bytes of weights, and of keys and values in a full cache, that one chunk reads.
 
-    One pass a token of the action (the prefill gives the first one), each over all layers and the rows of
-    the head. ``bytes_a_number``: of all numbers alike, 4 for float32; else what ``engine.weights`` and
-    ``engine.kv`` keep.
+    The prefill and the decode steps of the layout, each over all layers and the rows of the head.
+    ``bytes_a_number``: of all numbers alike, 4 for float32; else what the two formats of ``engine`` keep.
     """
 
     def size(name: str) -> float:
@@ -40,7 +39,9 @@ def bytes_a_chunk(decoder: DecoderConfig, config: VlaConfig, bytes_a_number: flo
     rows = config.action.bins if config.action.head == "action" else decoder.vocab_size
     kept = 2 * decoder.num_hidden_layers * decoder.kv_size * config.cache.capacity_slots
     head = rows * decoder.hidden_size * size(LM_HEAD)
-    return config.action.tokens * (layers + head + kept * (bytes_a_number or _KV_BYTES[config.engine.kv]))
+    return (config.layout.decode_steps + 1) * (
+        layers + head + kept * (bytes_a_number or _KV_BYTES[config.engine.kv])
+    )
 
 
 def floor_ms(

@@ -4,8 +4,8 @@
 The stand-in, for random weights, takes each UTF-8 byte as a token id (modulo the ids below the action tokens,
 where the vocabulary is tiny): it costs what a prompt costs and differs where instructions differ.
 
-At least four tokens are always given, padded in front: the first tokens of the cache serve as attention
-sinks, and a stream without them collapses (StreamingLLM, arXiv 2309.17453).
+Where frames are remembered at least four tokens are pinned, padded in front: the first tokens of the cache
+serve as attention sinks, and a stream without them collapses (StreamingLLM, arXiv 2309.17453).
 """
 
 from __future__ import annotations
@@ -22,23 +22,32 @@ from vla_edge_ros.model.decoder_config import resolve
 MIN_TOKENS = 4
 
 
-def token_ids(instruction: str, config: VlaConfig) -> NDArray[np.int64]:
-    """``[p]``, 4 <= p <= pinned slots. ``InstructionError`` where the instruction is longer."""
+def prompt_tokens(instruction: str, config: VlaConfig) -> tuple[NDArray[np.int64], tuple[int, ...]]:
+    """``(pinned, suffix)``: token ids before all frames, and behind each (``prompt.place``).
+
+    Text behind the frame leaves its first token in front where that is the checkpoint's begin-of-sequence
+    token, as OpenVLA has it. ``InstructionError`` where the instruction is longer than its room.
+    """
     instruction = instruction.encode("utf-8", "replace").decode("utf-8")  # lone surrogates have no bytes
     if config.model.path:
         tokenizer = ChatTokenizer.of_folder(config.model.path)
-        ids, padding = tokenizer.encode(instruction), tokenizer.padding_id
+        ids, padding, begin = tokenizer.encode(instruction), tokenizer.padding_id, tokenizer.begin_id
         _check_vocabulary(ids, config)
     else:
-        ids, padding = _stand_in(instruction, config), 0
-    ids = [padding] * (MIN_TOKENS - len(ids)) + ids
+        ids, padding, begin = _stand_in(instruction, config), 0, None
+    pinned, suffix = ids, list[int]()
+    if config.prompt.place == "after_frame":
+        pinned, suffix = (ids[:1], ids[1:]) if ids[:1] == [begin] else ([], ids)
+    if config.layout.most_frames != 0:  # a stream needs attention sinks
+        pinned = [padding] * (MIN_TOKENS - len(pinned)) + pinned
     room = config.prompt.max_pages * config.cache.page_slots
-    if len(ids) > room:
+    if max(len(pinned), len(suffix)) > room:
         raise InstructionError(
-            f"prompt.instruction takes {len(ids)} tokens, prompt.max_pages x cache.page_slots = "
-            f"{config.prompt.max_pages} x {config.cache.page_slots} = {room} slots are pinned for it"
+            f"prompt.instruction takes {max(len(pinned), len(suffix))} tokens, prompt.max_pages x "
+            f"cache.page_slots = {config.prompt.max_pages} x {config.cache.page_slots} = {room} slots are "
+            f"there for it"
         )
-    return np.array(ids, np.int64)
+    return np.array(pinned, np.int64), tuple(suffix)
 
 
 def _stand_in(instruction: str, config: VlaConfig) -> list[int]:

@@ -18,9 +18,6 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Engine
 from vla_edge_ros.errors import EngineError, EngineLostError, drop_tracebacks
@@ -29,7 +26,7 @@ from vla_edge_ros.kv_cache.descriptor import describe
 from vla_edge_ros.kv_cache.eviction import make_policy
 from vla_edge_ros.model.action_head import ActionHead
 from vla_edge_ros.model.decoder_config import resolve
-from vla_edge_ros.model.prompt import token_ids
+from vla_edge_ros.model.prompt import prompt_tokens
 from vla_edge_ros.runtime.action_sink import ActionSink
 from vla_edge_ros.runtime.admission import make_admission
 from vla_edge_ros.runtime.control_loop import ControlLoop, Prompt
@@ -86,7 +83,6 @@ class Reasoner:
             self._watchdog, self._ladder, sink, self.metrics, frame_time_ns, self._period_ns
         )
         instruction = config.prompt.instruction
-        self._prompt = Prompt(instruction, token_ids(instruction, config))
         self._loop = ControlLoop(
             config,
             slot=self.slot,
@@ -96,7 +92,7 @@ class Reasoner:
             answers=self._answers,
             describe=lambda pixels, embedding: describe(policy.descriptor, pixels, embedding),
             decode_action=head.decode,
-            prompt=self._prompt,
+            prompt=Prompt(instruction, *prompt_tokens(instruction, config)),
             frame_time_ns=frame_time_ns,
         )
 
@@ -107,8 +103,7 @@ class Reasoner:
         self._admission.calibrate(samples)
         if warning := over_budget(self._config, samples):
             LOGGER.warning(warning)
-        prompt = self._prompt
-        self._engine.write_prompt(prompt.token_ids, self.cache.set_prompt(len(prompt.token_ids)))
+        self._loop.pin_first_prompt()
         # What is alive now stays alive: a full collection would stop the reasoning thread to look at it.
         gc.collect()
         gc.freeze()
@@ -155,10 +150,10 @@ class Reasoner:
             return
         self._engine.close()
 
-    def check_instruction(self, text: str) -> NDArray[np.int64]:
-        """Its token ids; ``ConfigError`` where it is blank, ``InstructionError`` where it is too long."""
+    def check_instruction(self, text: str) -> Prompt:
+        """With its token ids; ``ConfigError`` where it is blank, ``InstructionError`` where too long."""
         replace(self._config.prompt, instruction=text)
-        return token_ids(text, self._config)
+        return Prompt(text, *prompt_tokens(text, self._config))
 
     def set_instruction(self, text: str) -> bool:
         """Pin another instruction from the next cycle on; raises as ``check_instruction`` does.
@@ -168,7 +163,7 @@ class Reasoner:
         """
         if text == self.instruction:
             return False
-        self._loop.change_prompt(Prompt(text, self.check_instruction(text)))
+        self._loop.change_prompt(self.check_instruction(text))
         return True
 
     @property

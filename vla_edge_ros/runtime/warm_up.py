@@ -18,6 +18,7 @@ from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.base import Engine
 from vla_edge_ros.model.decoder_config import resolve
 from vla_edge_ros.model.memory_traffic import bytes_a_chunk
+from vla_edge_ros.sequence import SequenceLayout
 from vla_edge_ros.types import CacheView, ChunkTimes
 
 MEASURED = 8  # chunks a fill; fewer where the engine is slow
@@ -30,14 +31,15 @@ def measure_chunks(config: VlaConfig, engine: Engine) -> list[ChunkTimes]:
     Where the engine uses drafts, chunks with one too: with wrong guesses, the dearest that there are.
     Overwrites every page: call it before the prompt is written and while no frame is kept.
     """
-    frame = config.frame
+    frame, layout = config.frame, config.layout
     pixels = np.random.default_rng(0).integers(0, 256, (frame.height, frame.width, 3), dtype=np.uint8)
-    frame_pages = config.cache.pages - 1
     samples: list[ChunkTimes] = []
     drafts = config.engine.draft != "none"  # after the first fill: and the engine uses them
-    for kept in (1, frame_pages // 2, frame_pages):
-        pages = np.arange(1, kept + 1, dtype=np.int32)
-        view = CacheView(pages, np.full(kept, frame.tokens, np.int32), action_page=0)
+    most = (config.cache.pages - layout.transient_pages) // layout.frame_pages
+    if layout.most_frames is not None:
+        most = min(most, layout.most_frames + 1)
+    for frames in sorted({1, max(1, most // 2), most}):
+        view = _view_of(layout, frames)
 
         def chunk(draft: Sequence[int] = (), view: CacheView = view) -> tuple[ChunkTimes, tuple[int, ...]]:
             return _run_chunk(config, engine, pixels, view, draft)
@@ -49,6 +51,13 @@ def measure_chunks(config: VlaConfig, engine: Engine) -> list[ChunkTimes]:
             wrong = [token - 1 if token > 0 else 1 for token in tokens]
             samples += _measured(partial(chunk, wrong))
     return samples
+
+
+def _view_of(layout: SequenceLayout, frames: int) -> CacheView:
+    """``frames`` in all, in pages behind the transient ones, and no prompt."""
+    pages = np.arange(frames * layout.frame_pages, dtype=np.int32) + layout.transient_pages
+    fills = np.tile(layout.frame_fills, frames)
+    return CacheView(pages, fills, 0, layout.frame_pages, tuple(range(1, layout.transient_pages)))
 
 
 def _measured(chunk: Callable[[], tuple[ChunkTimes, tuple[int, ...]]]) -> list[ChunkTimes]:
@@ -84,7 +93,8 @@ def _run_chunk(
     config: VlaConfig, engine: Engine, pixels: np.ndarray, view: CacheView, draft: Sequence[int]
 ) -> tuple[ChunkTimes, tuple[int, ...]]:
     vision = engine.embed_frame(pixels)
-    prefill_ms = engine.prefill(view, draft)
+    suffix = (1,) * config.layout.suffix_tokens  # the longest one
+    prefill_ms = engine.prefill(view, draft, suffix)
     decoded = engine.decode(view, config.action.tokens, lambda _: False)
     times = ChunkTimes(
         view.slots_in_use, vision.vision_ms, prefill_ms, decoded.step_ms, completed=True, drafted=bool(draft)

@@ -39,7 +39,7 @@ class Scripted:
         self.given.append(("embed_frame", pixels))
         return VISION
 
-    def prefill(self, view, draft=()):
+    def prefill(self, view, draft=(), suffix=()):
         self.given.append(("prefill", view, draft))
         time.sleep(self.prefill_s)
         return 0.125
@@ -113,7 +113,7 @@ def test_the_slowest_of_each_kind_are_kept_in_order():
 
 def test_an_exception_passes_through():
     class Broken(Scripted):
-        def prefill(self, view, draft=()):
+        def prefill(self, view, draft=(), suffix=()):
             raise EngineError("not finite")
 
     calls = SlowestCalls()

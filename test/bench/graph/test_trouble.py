@@ -19,7 +19,7 @@ class Steady:
     def embed_frame(self, pixels):
         return Vision(np.ones(3, np.float32), 0.01)
 
-    def prefill(self, view, draft=()):
+    def prefill(self, view, draft=(), suffix=()):
         return 0.02
 
     def decode(self, view, count, should_stop):

@@ -49,7 +49,7 @@ def test_kept_keys_and_values_are_untouched_to_the_bit_and_the_answer_is_that_of
 
     fresh = load_engine(replace(SMALL, engine=EngineConfig(name="numpy")))
     fresh.load()
-    kept = stream.cache.memory.pages.tolist()
+    kept = stream.cache.pages_of(stream.cache.memory.blocks).tolist()
     kv, fresh_kv = stream.engine.decoder.kv, fresh.decoder.kv
     fresh_kv[:] = np.nan  # whatever is read beyond the copies shows
     fresh_kv[:, 0] = kv[:, 0]
@@ -76,7 +76,7 @@ def test_the_check_sees_a_kept_page_that_was_overwritten():
     stream = RealStream(SMALL)
     for sequence in range(1, 40):
         stream.chunk(sequence)
-    page = int(stream.cache.memory.pages[3])
+    page = int(stream.cache.pages_of(stream.cache.memory.blocks)[3])
     stream.engine.decoder.kv[1, page, 0, 0, 5, 2] += 1e-6
     with pytest.raises(AssertionError):
         stream.check_kept_pages()

@@ -208,9 +208,8 @@ def weights(case: Case, stored: RandomWeights) -> Weights:
 class Int8KvDecoder(NumpyDecoder):
     """Keeps what the CUDA engine keeps in int8: of keys after the turn by their slot, and of values."""
 
-    def _keys_and_values(self, weights: LayerWeights, normed: Any, offset: int) -> tuple[Any, Any]:
-        keys, values = super()._keys_and_values(weights, normed, offset)
-        slots = slice(offset, offset + len(normed))
+    def _keys_and_values(self, weights: LayerWeights, normed: Any, slots: Any) -> tuple[Any, Any]:
+        keys, values = super()._keys_and_values(weights, normed, slots)
         cosine, sine = self.cosine[slots], self.sine[slots]
         return ops.rotate(kept_kv(ops.rotate(keys, cosine, sine)), cosine, -sine), kept_kv(values)
 

@@ -42,11 +42,14 @@ class Stream:
             raise self.fails
 
 
-class Graph:
+class Prefill:
+    """As far as embedding a frame needs it."""
+
     def __init__(self):
         self.runs, self.fails = 0, None
+        self.pixels, self.pooled = np.zeros((64, 128, 3), np.uint8), np.zeros(8, np.float32)
 
-    def run(self):
+    def embed_frame(self):
         self.runs += 1
         if self.fails:
             raise self.fails
@@ -57,9 +60,8 @@ class Graph:
 def engine():
     """Loaded, as far as embedding a frame needs it."""
     made = module.CudaEngine(VlaConfig())
-    made.stream, made._embed, made._taken = Stream(), Graph(), ExitStack()
-    made._prefill = made.steps = made.passes = made.kernels = None
-    made._pixels, made._pooled = np.zeros((64, 128, 3), np.uint8), np.zeros(8, np.float32)
+    made.stream, made._prefill, made._taken = Stream(), Prefill(), ExitStack()
+    made._verify_graph = made.steps = made.passes = made.kernels = None
     made._view, made._embedded, made.is_loaded = None, False, True
     made._taken.callback(made.stream.synchronize)
     return made
@@ -102,7 +104,7 @@ def test_every_sticky_status_is_lost_in_whatever_way_it_comes(status, monkeypatc
     ids=lambda failure: type(failure).__name__,
 )
 def test_an_error_of_one_call_is_an_engine_error_and_the_next_call_works(engine, failure):
-    engine._embed.fails = failure
+    engine._prefill.fails = failure
     with pytest.raises(EngineError) as caught:
         embed(engine)
     assert not isinstance(caught.value, EngineLostError) and type(failure).__name__ in str(caught.value)
@@ -110,7 +112,7 @@ def test_an_error_of_one_call_is_an_engine_error_and_the_next_call_works(engine,
     assert engine.stream.waited == 1, "expected what is under way to have ended before the next call"
     with pytest.raises(EngineError, match="embed_frame before prefill"):
         engine.prefill(VIEW)
-    engine._embed.fails = None
+    engine._prefill.fails = None
     assert embed(engine).vision_ms == 1.0 and not engine.lost
 
 
@@ -120,7 +122,7 @@ def test_our_own_errors_pass_as_they_are():
 
 
 def lose(engine):
-    engine._embed.fails = CUDARuntimeError(ILLEGAL_ADDRESS)
+    engine._prefill.fails = CUDARuntimeError(ILLEGAL_ADDRESS)
     with pytest.raises(EngineLostError) as caught:
         embed(engine)
     return str(caught.value)
@@ -139,7 +141,7 @@ def test_a_lost_context_says_what_to_do_and_the_device_is_not_asked_again(engine
         with pytest.raises(EngineLostError) as caught:
             call()
         assert str(caught.value) == text
-    assert engine._embed.runs == 1 and engine.stream.waited == 0
+    assert engine._prefill.runs == 1 and engine.stream.waited == 0
 
 
 def test_a_lost_engine_is_closed_without_a_word_and_stays_lost(engine, caplog):
@@ -153,7 +155,7 @@ def test_a_lost_engine_is_closed_without_a_word_and_stays_lost(engine, caplog):
 
 def test_a_context_that_fails_in_the_next_call_too_is_lost_whatever_its_number(engine):
     """``cudaErrorUnknown`` may be either; a GPU that fell off the bus has others."""
-    engine._embed.fails, engine.stream.fails = CUDARuntimeError(999), CUDARuntimeError(999)
+    engine._prefill.fails, engine.stream.fails = CUDARuntimeError(999), CUDARuntimeError(999)
     with pytest.raises(EngineLostError, match="cudaErrorUnknown.*restart the process"):
         embed(engine)
     assert engine.lost

@@ -63,7 +63,9 @@ def test_a_loaded_engine_no_longer_samples_its_memory(given_back, monkeypatch):
     engine = module.CudaEngine(VlaConfig())
     engine.load()
     assert during == [[], [], []] and given_back == ["sampler"]
-    engine._embed = engine._prefill = engine.steps = engine.passes = None  # what the capture would have made
+    engine._verify_graph = engine._prefill = engine.steps = engine.passes = (
+        None  # what the capture would have made
+    )
     engine.close()
     engine.close()
     assert given_back == ["sampler", "stream", "buffers"]

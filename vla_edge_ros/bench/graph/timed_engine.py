@@ -68,9 +68,9 @@ class TimedEngine(WrappedEngine):
         self._note("embed_frame", began, vision.vision_ms)
         return vision
 
-    def prefill(self, view: CacheView, draft: Sequence[int] = ()) -> float:
+    def prefill(self, view: CacheView, draft: Sequence[int] = (), suffix: Sequence[int] = ()) -> float:
         began = _now()
-        prefill_ms = self._engine.prefill(view, draft)
+        prefill_ms = self._engine.prefill(view, draft, suffix)
         self._note("prefill", began, prefill_ms)
         return prefill_ms
 

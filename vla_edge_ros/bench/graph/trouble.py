@@ -74,8 +74,8 @@ class TroubledEngine(WrappedEngine):
             return Vision(np.full_like(vision.embedding, np.nan), vision.vision_ms)
         return vision
 
-    def prefill(self, view: CacheView, draft: Sequence[int] = ()) -> float:
-        prefill_ms = self._slowed(self._engine.prefill(view, draft))
+    def prefill(self, view: CacheView, draft: Sequence[int] = (), suffix: Sequence[int] = ()) -> float:
+        prefill_ms = self._slowed(self._engine.prefill(view, draft, suffix))
         if self._timetable.holds("stall_500_ms") and not self._stalled:
             self._stalled = True
             time.sleep(0.5)

@@ -48,7 +48,7 @@ class NoEngine:
     def embed_frame(self, pixels: np.ndarray) -> Vision:
         return self._vision
 
-    def prefill(self, view: CacheView, draft: Sequence[int] = ()) -> float:
+    def prefill(self, view: CacheView, draft: Sequence[int] = (), suffix: Sequence[int] = ()) -> float:
         return STEP_MS
 
     def decode(

@@ -64,7 +64,7 @@ def keep_books(config: VlaConfig, frames: int) -> list[dict[str, float]]:
             with cache.begin(sequence, sequence * FRAME_NS) as chunk:
                 chunk.commit(walk[sequence % len(walk)] if size else None)
         spent_us = (time.perf_counter_ns() - start_ns) / 1000
-        check_view(cache.view(cache.incoming_page), config)
+        check_view(cache.view(cache.incoming_block), config)
         assert len(cache.memory) == min(sequence, cache.room)
         rows.append({"frames": sequence, "us_a_frame": spent_us / count, "resident_mb": resident_mb()})
     return rows
@@ -82,7 +82,7 @@ class RealStream:
         self.engine.write_prompt(np.arange(PROMPT_TOKENS), range(config.prompt.max_pages))
         self.evictions = 0
         self._policy = make_policy(config.cache)
-        self._seen: dict[int, str] = {}  # page -> fingerprint of what was written when its frame was kept
+        self._seen: dict[int, str] = {}  # block -> fingerprint of what was written when its frame was kept
 
     def picture(self, sequence: int) -> NDArray[np.uint8]:
         """A gradient that drifts, with noise of its own."""
@@ -99,18 +99,19 @@ class RealStream:
             vision = self.engine.embed_frame(pixels)
             self.engine.prefill(chunk.view)
             self.engine.decode(chunk.view, tokens, lambda _: False)
-            self._seen[chunk.page] = self.fingerprint(chunk.page)
+            self._seen[chunk.block] = self.fingerprint(chunk.block)
             evicted = chunk.commit(describe(self._policy.descriptor, pixels, vision.embedding))
         self.evictions += evicted is not None
         return chunk.view
 
-    def fingerprint(self, page: int) -> str:
-        return hashlib.sha256(self.engine.decoder.kv[:, page].tobytes()).hexdigest()
+    def fingerprint(self, block: int) -> str:
+        pages = self.cache.pages_of([block])
+        return hashlib.sha256(self.engine.decoder.kv[:, pages].tobytes()).hexdigest()
 
     def check_kept_pages(self) -> None:
         """Every kept page holds, to the bit, what was written when its frame came."""
-        for page in self.cache.memory.pages.tolist():
-            assert self.fingerprint(page) == self._seen[page], page
+        for block in self.cache.memory.blocks.tolist():
+            assert self.fingerprint(block) == self._seen[block], block
 
 
 def run_chunks(config: VlaConfig, chunks: int) -> list[dict[str, float]]:

@@ -16,28 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vla_edge_ros.config import VlaConfig
-from vla_edge_ros.engines.base import Decoded, Vision
+from vla_edge_ros.engines.base import Decoded, Vision, check_view, suffix_places
 from vla_edge_ros.engines.cuda.load.device import current_device
 from vla_edge_ros.engines.cuda.load.device_errors import FAILURES, device_failure, explain
 from vla_edge_ros.engines.cuda.load.kernels import load_kernels, loading_sources, pass_sources
 from vla_edge_ros.engines.cuda.load.memory import MB, DeviceMemory, PeakSampler, pinned_array
 from vla_edge_ros.engines.cuda.load.packed_weights import PIECE_BYTES, WeightLoader, weight_needs
 from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs
-from vla_edge_ros.engines.cuda.plan.chunk_state import LiveRows, state_dtype, write_state
+from vla_edge_ros.engines.cuda.plan.chunk_state import NO_ROWS, LiveRows, state_dtype, write_state
 from vla_edge_ros.engines.cuda.plan.sizes import plan
 from vla_edge_ros.engines.cuda.run.decode_steps import DecodeSteps
 from vla_edge_ros.engines.cuda.run.drafts import DraftedTokens
 from vla_edge_ros.engines.cuda.run.graphs import TimedGraph, copy_to_device
-from vla_edge_ros.engines.cuda.run.passes import (
-    NORM_THREADS,
-    Pass,
-    draft_rows,
-    launch_embed_drafts,
-    launch_embed_frame,
-)
+from vla_edge_ros.engines.cuda.run.passes import Pass, draft_rows, launch_embed_drafts, set_draft_rows
+from vla_edge_ros.engines.cuda.run.prefill import Pages, Prefill
 from vla_edge_ros.engines.failures import raises_engine_errors
 from vla_edge_ros.engines.numpy_ops import rope_angles
 from vla_edge_ros.errors import EngineError, EngineLostError
+from vla_edge_ros.model.action_queries import action_queries
 from vla_edge_ros.model.decoder_config import resolve
 from vla_edge_ros.model.weights import Weights, open_weights
 from vla_edge_ros.types import CacheView, MemoryReport
@@ -106,15 +102,15 @@ class CudaEngine:
         cosine, sine = rope_angles(self.sizes.ranks, decoder.head_dim, decoder.rope_theta)
         rotary = np.ascontiguousarray(np.stack([cosine, sine], axis=-1))
         self.buffers.array("rotary", np.float32, rotary.shape).set(rotary, self.stream)
+        queries = action_queries(weights, self.sizes.layout, self._config.model.seed)
+        self._queries = len(queries)  # rows behind each frame, in place of drafts
+        if self._queries:
+            set_draft_rows(self.sizes, self.buffers, queries, self.stream)
         self.stream.synchronize()
         del loader
         self.buffers.give_back_unused()
 
     def _take_host_memory(self) -> None:
-        width, height, _ = self.sizes.frame
-        self._pixels = pinned_array((height, width, 3), np.uint8)
-        self._token_ids = pinned_array((self.sizes.prefill.tokens,), np.int32)
-        self._pooled = pinned_array((self.sizes.decoder.hidden_size,), np.float32)
         self._tokens_out = pinned_array((self.sizes.page_slots + 1,), np.int32)
         self._status = pinned_array((self.sizes.page_slots + 1,), np.int32)
         self._draft_ids = pinned_array((max(self.sizes.draft_tokens, 1),), np.int32)
@@ -125,117 +121,98 @@ class CudaEngine:
         sizes, memory, stream = self.sizes, self.buffers, self.stream
         out = (self._tokens_out.ctypes.data, self._status.ctypes.data)
         self.passes = {name: Pass(name, sizes, self.kernels, memory, *out) for name in sizes.passes}
-        one, none = LiveRows(1), LiveRows(0)
-        for name, rows in {"decode": (none, one), "prefill": (one, none), "verify": (none, one)}.items():
+        frame_row, action_row = (LiveRows(1), NO_ROWS), (NO_ROWS, LiveRows(1))
+        for name, rows in {"decode": action_row, "prefill": frame_row, "verify": action_row}.items():
             if name in sizes.passes:
                 write_state(self._states[name], [0], [1], sizes.page_slots, *rows)
         if sizes.draft_tokens:
-            write_state(self._states["drafted"], [0, 1], [1, 1], sizes.page_slots, one, one)
+            one_each = (LiveRows(1), LiveRows(1))
+            write_state(self._states["drafted"], [0, 1], [1, 1], sizes.page_slots, *one_each)
         copy_to_device(stream.ptr, memory["decode_state"], self._states["decode"])
+        kernels = self.kernels["prefill"]
+        self._prefill = Prefill(stream, sizes, kernels, memory, self.passes, self._states, self._draft_ids)
+        self.steps = DecodeSteps(stream, self.passes["decode"], memory, sizes)
+        graphs = list(self._prefill.graphs)
+        self._verify_graph: TimedGraph | None = None
+        if sizes.draft_tokens and not sizes.has_queries:
 
-        def embed() -> None:
-            launch_embed_frame(stream.ptr, sizes, self.kernels["prefill"], memory, self._pooled.ctypes.data)
+            def verify() -> None:
+                launch_embed_drafts(stream.ptr, sizes, kernels, memory)
+                self.passes["verify"].launch(stream.ptr, draft_rows(sizes, memory))
 
-        def verify() -> None:
-            launch_embed_drafts(stream.ptr, sizes, self.kernels["prefill"], memory)
-            self.passes["verify"].launch(stream.ptr, draft_rows(sizes, memory))
-
-        def drafted() -> None:
-            launch_embed_drafts(stream.ptr, sizes, self.kernels["prefill"], memory)
-            self.passes["drafted"].launch(stream.ptr, memory["tokens_in"])
-
-        def state_of(name: str) -> tuple[int, NDArray]:
-            return memory[f"{name}_state"], self._states[name]
-
-        self._embed = TimedGraph(stream, embed, (memory["pixels"], self._pixels))
-        prefill, decode = self.passes["prefill"], self.passes["decode"]
-        self._prefill = TimedGraph(
-            stream, lambda: prefill.launch(stream.ptr, memory["tokens_in"]), state_of("prefill")
-        )
-        self.steps = DecodeSteps(stream, decode, memory, sizes)
-        graphs = [self._embed, self._prefill]
-        if sizes.draft_tokens:
-            ids = (memory["draft_ids"], self._draft_ids)
-            self._drafted_graph = TimedGraph(stream, drafted, state_of("drafted"), ids)
-            self._verify_graph = TimedGraph(stream, verify, state_of("verify"), ids)
-            graphs += [self._drafted_graph, self._verify_graph]
+            copies = (
+                (memory["verify_state"], self._states["verify"]),
+                (memory["draft_ids"], self._draft_ids),
+            )
+            self._verify_graph = TimedGraph(stream, verify, *copies)
+            graphs.append(self._verify_graph)
         for graph in graphs:
             graph.run()
         self.steps.choose(self._config.engine.decode_step, self._states["decode"])
 
     def write_prompt(self, token_ids: NDArray[np.int64], pages: Sequence[int]) -> None:
         self._require_loaded()
-        slots, at_once = self.sizes.page_slots, self.sizes.prefill.tokens
-        ids = np.asarray(token_ids)
-        vocabulary = self.sizes.decoder.vocab_size
-        if not 0 < len(ids) <= len(pages) * slots:
-            raise EngineError(f"expected 1 to {len(pages) * slots} prompt tokens, got {len(ids)}")
-        if ids.min() < 0 or ids.max() >= vocabulary:
-            raise EngineError(f"expected token ids of 0 to {vocabulary - 1}, got {ids.min()} to {ids.max()}")
+        room = len(pages) * self.sizes.page_slots
+        ids = self._checked_ids(token_ids, "token ids")
+        if not 0 < len(ids) <= room:
+            raise EngineError(f"expected 1 to {room} prompt tokens, got {len(ids)}")
         self._view, self._embedded = None, False
-        for first in range(0, len(ids), slots):
-            index, end = first // slots, min(first + slots, len(ids))
-            for begin in range(first, end, at_once):
-                part = ids[begin : min(begin + at_once, end)]
-                filled = begin - first + len(part)
-                fills = [slots] * index + [filled]
-                rows = LiveRows(len(part), begin - first)
-                write_state(self._states["prefill"], pages[: index + 1], fills, slots, frame=rows)
-                self._embed_ids(part)
-                self._prefill.run()
-                self._require_finite("the prompt's forward pass")
-
-    def _embed_ids(self, ids: NDArray) -> None:
-        self._token_ids[: len(ids)] = ids
-        copy_to_device(self.stream.ptr, self.buffers["token_ids"], self._token_ids)
-        self._launch_embed(self.buffers["tokens_in"], self.buffers["token_ids"], len(ids))
-
-    def _launch_embed(self, target: int, ids: int, count: int) -> None:
-        self.kernels["prefill"]["embed_tokens"].launch(
-            self.stream.ptr, (count, 1, 1), NORM_THREADS, 0, target, ids, self.buffers["embedding"]
+        fills = self.sizes.layout.fills(len(ids))
+        self._prefill.write_ids(
+            Pages.of((), ()),
+            Pages.of(pages[: len(fills)], fills),
+            ids,
+            lambda: self._require_finite("the prompt's forward pass"),
         )
+
+    def _checked_ids(self, token_ids: Sequence[int] | NDArray[np.int64], what: str) -> NDArray[np.int64]:
+        ids, vocabulary = np.asarray(token_ids, np.int64), self.sizes.decoder.vocab_size
+        if len(ids) and (ids.min() < 0 or ids.max() >= vocabulary):
+            raise EngineError(f"expected {what} of 0 to {vocabulary - 1}, got {ids.min()} to {ids.max()}")
+        return ids
 
     def embed_frame(self, pixels: NDArray[np.uint8]) -> Vision:
         self._require_loaded()
-        if pixels.shape != self._pixels.shape or pixels.dtype != np.uint8:
-            raise EngineError(
-                f"expected uint8 pixels {self._pixels.shape}, got {pixels.dtype} {pixels.shape}"
-            )
-        np.copyto(self._pixels, pixels)
+        target = self._prefill.pixels
+        if pixels.shape != target.shape or pixels.dtype != np.uint8:
+            raise EngineError(f"expected uint8 pixels {target.shape}, got {pixels.dtype} {pixels.shape}")
+        np.copyto(target, pixels)
         self._embedded = False
-        vision_ms = self._embed.run()
+        vision_ms = self._prefill.embed_frame()
         self._embedded = True
-        return Vision(self._pooled.copy(), vision_ms)
+        return Vision(self._prefill.pooled.copy(), vision_ms)
 
-    def prefill(self, view: CacheView, draft: Sequence[int] = ()) -> float:
+    def prefill(self, view: CacheView, draft: Sequence[int] = (), suffix: Sequence[int] = ()) -> float:
         self._require_loaded()
         if not self._embedded:
             raise EngineError("expected embed_frame before prefill")
+        check_view(view, self.sizes.layout)
+        ids, guesses = self._checked_ids(suffix, "suffix tokens"), self._usable(draft)
         self._view, self._embedded = None, False
-        tokens = self.sizes.frame_tokens
-        if int(view.fills[-1]) != tokens:
-            raise EngineError(f"expected a frame page of {tokens} vision tokens, got {int(view.fills[-1])}")
-        guesses, frame, slots = self._usable(draft), LiveRows(tokens), self.sizes.page_slots
-        self._first_step: int | None = None  # the first that runs as a plain step, once one is prepared
+        self._first_step: int | None = None
+        frame = Pages(view.frame_pages, self.sizes.layout.frame_fills)
+        behind = Pages.of(*suffix_places(view, self.sizes.layout, len(ids)))
+        *first, (last, take_rows) = self._prefill.chunk_pieces(Pages(*view.past), frame, behind, ids)
         prefill_ms = 0.0
-        if guesses:
-            rows = LiveRows(len(guesses))
-            pages, fills = [*view.pages, view.action_page], [*view.fills, rows.count]
-            write_state(self._states["drafted"], pages, fills, slots, frame, rows)
-            self._draft_ids[: rows.count] = guesses
-            prefill_ms = self._drafted_graph.run()
-            if self._status[0]:
-                guesses = []  # the frame's own may be finite: once more without
-        if not guesses:
-            write_state(self._states["prefill"], view.pages, view.fills, slots, frame)
-            self._prefill.start()
-            try:
-                self._prepare_steps(view, 1)  # while the device works
-            finally:
-                prefill_ms += self._prefill.finish()
+        for piece, take in first:
+            prefill_ms += self._prefill.run(piece, take)
+            self._require_finite("the prefill")
+        self._seen = last.seen
+        if rows := self._queries or len(guesses):
+            self._draft_ids[: len(guesses)] = guesses
+            prefill_ms += self._prefill.run_drafted(last, take_rows, view.action_page, rows)
+            if self._queries:
+                self._require_finite("the prefill")
+            elif self._status[0]:
+                guesses, rows = [], 0  # the frame's own may be finite: once more without
+        if not rows:
+            prefill_ms += self._prefill.run_last(last, take_rows, lambda: self._prepare_steps(view, 1))
             self._require_finite("the prefill")
         self._action = DraftedTokens(guesses)
-        self._action.settle(self._tokens_out.tolist(), guesses)
+        if self._queries:
+            self._action.settle_all(self._tokens_out[: rows + 1].tolist())
+        else:
+            self._action.settle(self._tokens_out.tolist(), guesses)
         self._view = view
         return prefill_ms
 
@@ -263,9 +240,10 @@ class CudaEngine:
     def _prepare_steps(self, view: CacheView, settled: int) -> int:
         """For plain steps from the last of ``settled`` tokens on, in a row; returns ``settled``."""
         self._first_step = settled
-        pages, fills = np.append(view.pages, view.action_page), np.append(view.fills, settled)
+        seen = self._seen + Pages.of([view.action_page], [settled])
         rows, at = LiveRows(1, settled - 1), settled - 1
-        write_state(self._states["decode"], pages, fills, self.sizes.page_slots, action=rows, step=at)
+        slots = self.sizes.page_slots
+        write_state(self._states["decode"], seen.pages, seen.fills, slots, action=rows, step=at)
         copy_to_device(self.stream.ptr, self.buffers["decode_state"], self._states["decode"])
         return settled
 
@@ -286,18 +264,14 @@ class CudaEngine:
         ids = self.buffers["draft_ids"]
         self._draft_ids[0] = self._action.tokens[-1]
         copy_to_device(self.stream.ptr, ids, self._draft_ids)
-        self._launch_embed(self.buffers["next_token"], ids, 1)
+        self._prefill.embed_ids(self.buffers["next_token"], ids, 1)
 
     def _usable(self, draft: Sequence[int]) -> list[int]:
         """What of ``draft`` a pass has room for; the last guess predicts one token more."""
-        room = min(self.sizes.draft_tokens - 1, self.sizes.page_slots)
-        ids = [int(token) for token in draft[: max(room, 0)]]
-        for token in ids:
-            if not 0 <= token < self.sizes.decoder.vocab_size:
-                raise EngineError(
-                    f"expected drafted tokens of 0 to {self.sizes.decoder.vocab_size - 1}, got {token}"
-                )
-        return ids
+        if self._queries:
+            return []
+        room = max(0, min(self.sizes.draft_tokens - 1, self.sizes.page_slots))
+        return self._checked_ids(draft[:room], "drafted tokens").tolist()
 
     def _verify(self, view: CacheView, guesses: Sequence[int]) -> float:
         """One pass over the last sure token and ``guesses`` behind it; settles what it can.
@@ -308,9 +282,10 @@ class CudaEngine:
         tokens = self._action.tokens
         # The last token's slot: the drafts behind it were wrong, and are overwritten.
         rows = LiveRows(1 + len(guesses), len(tokens) - 1)
-        pages, fills = [*view.pages, view.action_page], [*view.fills, rows.first + rows.count]
-        write_state(self._states["verify"], pages, fills, self.sizes.page_slots, action=rows)
+        seen = self._seen + Pages.of([view.action_page], [rows.first + rows.count])
+        write_state(self._states["verify"], seen.pages, seen.fills, self.sizes.page_slots, action=rows)
         self._draft_ids[: rows.count] = [tokens[-1], *guesses]
+        assert self._verify_graph is not None, "guesses need a plan with drafts"
         step_ms = self._verify_graph.run()
         if self._status[0]:
             self._action.give_up_guessing()
@@ -333,9 +308,7 @@ class CudaEngine:
             self._taken.close()
         except RuntimeError as failure:
             log.error("%s", device_failure(failure))
-        del self._embed, self._prefill, self.steps, self.passes, self.kernels
-        for graph in ("_drafted_graph", "_verify_graph"):  # where there are drafts
-            self.__dict__.pop(graph, None)
+        del self._prefill, self._verify_graph, self.steps, self.passes, self.kernels
 
     def _require_finite(self, what: str, token: int = 0) -> None:
         if status := int(self._status[token]):

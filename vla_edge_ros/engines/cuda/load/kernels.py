@@ -127,7 +127,7 @@ SIGNATURES: Mapping[str, tuple[Any, ...]] = {
     "draft_logits": (_P, _P, _P, _P),
     "select_drafts": (_P, _P, _P, _I, _P),
     "embed_tokens": (_P, _P, _P),
-    "patch_operand": (_P, _P),
+    "patch_operand": (_P, _P, _I),
     "patch_projection": (_P, _P, _P),
     "pool_tokens": (_P, _P),
     "random_bfloat16": (_P, _L, _L, _L, _D, _D),

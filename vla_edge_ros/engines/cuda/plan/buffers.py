@@ -40,6 +40,8 @@ def scratch_needs(sizes: Sizes) -> dict[str, int]:
         # The drafts' rows lie behind the frame's, where a pass over both finds them.
         "tokens_in": (sizes.prefill.tokens + sizes.draft_tokens) * decoder.hidden_size * 4,
     }
+    if sizes.layout.frame_pages > 1:
+        needs["frame_rows"] = sizes.frame_passes * sizes.prefill.tokens * decoder.hidden_size * 4
     for name, variant in sizes.passes.items():
         needs[f"{name}_state"] = state
         needs.update({f"{name}_{part}": size for part, size in _pass_needs(sizes, variant).items()})

@@ -25,8 +25,8 @@ from vla_edge_ros.model.action_head import answer_ids
 from vla_edge_ros.model.decoder_config import DecoderConfig
 from vla_edge_ros.model.quantise import format_of
 from vla_edge_ros.model.tensor_shapes import EMBEDDING
+from vla_edge_ros.sequence import Decoding, SequenceLayout
 
-MAX_TOKENS = 64  # of a frame
 QKV_TOKEN_BYTES = 12 + 8 * 8  # of a block's own shared memory in qkv.cu: where a token goes, and eight turns
 DRAFT_TOKENS = (8, 16, 32)  # a thread of draft_head.cu finishes rows of one token only
 
@@ -71,7 +71,7 @@ class Sizes:
     intermediate: int  # padded to a tile's k
     patch_values: int  # padded to a tile's k
     frame: tuple[int, int, int]  # width, height, patch size
-    frame_tokens: int
+    layout: SequenceLayout
     head_rows: int
     head_first: int
     passes: dict[str, PassSizes]
@@ -86,8 +86,23 @@ class Sizes:
         return self.passes["prefill"]
 
     @property
+    def frame_tokens(self) -> int:
+        """Vision tokens of a frame."""
+        return self.layout.frame_tokens
+
+    @property
+    def frame_passes(self) -> int:
+        """Passes of ``prefill.tokens`` rows that the patches of a frame take."""
+        return ceil(self.frame_tokens / self.prefill.tokens)
+
+    @property
+    def has_queries(self) -> bool:
+        """Learned queries, and not drafts, are the rows behind a frame."""
+        return self.layout.decoding is Decoding.PARALLEL
+
+    @property
     def draft_tokens(self) -> int:
-        """Action tokens that a pass with drafts has room for; 0 where there are none."""
+        """Rows for drafts or queries that a pass has behind the frame; 0 where there are none."""
         return self.passes["verify"].tokens if "verify" in self.passes else 0
 
     def macros(self, variant: PassSizes, projection: Projection | None = None) -> dict[str, str | int]:
@@ -145,7 +160,8 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
 
     variants = {
         "decode": TokenRows(0, 1),
-        "prefill": TokenRows(round_up(config.frame.tokens, TILE_TOKENS), 0),
+        # A pass writes one page: a larger frame, and a suffix, take several.
+        "prefill": TokenRows(round_up(min(config.frame.tokens, slots), TILE_TOKENS), 0),
     }
     drafted = _draft_tokens(config)
 
@@ -181,6 +197,8 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
             try:
                 return plan_passes({**together, "verify": TokenRows(0, drafted)})
             except EngineError as error:
+                if config.layout.decoding is Decoding.PARALLEL:
+                    raise
                 log.warning("engine.draft is off: %s", error)
         return {name: plan_passes({name: rows})[name] for name, rows in variants.items()}
 
@@ -196,7 +214,7 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
         intermediate=intermediate,
         patch_values=patch_values,
         frame=(config.frame.width, config.frame.height, config.frame.patch_size),
-        frame_tokens=config.frame.tokens,
+        layout=config.layout,
         head_rows=len(answers),
         head_first=answers.start,
         passes=plan_all(),
@@ -213,20 +231,24 @@ def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
 
 def _draft_tokens(config: VlaConfig) -> int:
     """Room for an action's tokens, the last one too, which a pass behind a frame predicts beside them."""
-    tokens = config.action.tokens
-    if config.engine.draft == "none" or tokens == 1:
+    tokens, parallel = config.action.tokens, config.layout.decoding is Decoding.PARALLEL
+    if tokens == 1 or (config.engine.draft == "none" and not parallel):
         return 0
+    if parallel and tokens > DRAFT_TOKENS[-1]:
+        raise EngineError(
+            f"the CUDA kernels need at most {DRAFT_TOKENS[-1]} action tokens for action.decoding parallel, "
+            f"got {tokens}"
+        )
     return next((room for room in DRAFT_TOKENS if room >= tokens), 0)
 
 
 def _check(decoder: DecoderConfig, config: VlaConfig, device: Device) -> None:
-    capability, slots, tokens = device.architecture / 10, config.cache.page_slots, config.frame.tokens
+    capability, slots = device.architecture / 10, config.cache.page_slots
     for name, value, holds, expected in (
         ("compute capability", capability, capability >= 8.0, "at least 8.0"),
         ("hidden_size", decoder.hidden_size, decoder.hidden_size % 64 == 0, "a multiple of 64"),
         ("head_dim", decoder.head_dim, decoder.head_dim in (64, 128), "64 or 128"),
         ("cache.page_slots", slots, slots in (16, 32, 48, 64), "16, 32, 48 or 64"),
-        ("the frame's vision tokens", tokens, tokens <= MAX_TOKENS, f"at most {MAX_TOKENS}"),
     ):
         if not holds:
             raise EngineError(f"the CUDA kernels need {name} to be {expected}, got {value}")

@@ -54,6 +54,10 @@ class DraftedTokens:
         self.tokens = accept(self.tokens, predicted, guesses)
         self._in_vain = self._in_vain + 1 if len(self.tokens) == before + 1 else 0
 
+    def settle_all(self, tokens: Sequence[int]) -> None:
+        """Take the whole action, where one pass gives it."""
+        self.tokens = list(tokens)
+
     def give_up_guessing(self) -> None:
         self._in_vain = MOST_IN_VAIN
 

@@ -15,6 +15,12 @@ def copy_to_device(stream: int, target: int, pinned: NDArray) -> None:
     cupy.cuda.runtime.memcpyAsync(target, pinned.ctypes.data, pinned.nbytes, kind, stream)
 
 
+def copy_on_device(stream: int, target: int, source: int, size: int) -> None:
+    """Queue a copy of ``size`` bytes from one place on the device to another."""
+    kind = cupy.cuda.runtime.memcpyDeviceToDevice
+    cupy.cuda.runtime.memcpyAsync(target, source, size, kind, stream)
+
+
 class TimedGraph:
     """Captured launches between two events, after the copies they read from page-locked memory."""
 

@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil
 
+import cupy
+import numpy as np
+from numpy.typing import NDArray
+
 from vla_edge_ros.engines.cuda.load.kernels import DecodeLayers, Kernel, LayerStride, Residual
 from vla_edge_ros.engines.cuda.load.memory import DeviceMemory
 from vla_edge_ros.engines.cuda.load.packed_weights import head_is_embedding, layer_offsets
@@ -220,7 +224,9 @@ class Pass:
         )  # fmt: skip
 
 
-def launch_embed_drafts(stream: int, sizes: Sizes, kernels: dict[str, Kernel], memory: DeviceMemory) -> None:
+def launch_embed_drafts(
+    stream: int, sizes: Sizes, kernels: Mapping[str, Kernel], memory: DeviceMemory
+) -> None:
     """The embeddings of ``draft_ids`` as the layers' input, in the rows behind the frame's."""
     kernels["embed_tokens"].launch(
         stream, (sizes.draft_tokens, 1, 1), NORM_THREADS, 0,
@@ -233,18 +239,33 @@ def draft_rows(sizes: Sizes, memory: DeviceMemory) -> int:
     return memory["tokens_in"] + sizes.prefill.tokens * sizes.decoder.hidden_size * 4
 
 
-def launch_embed_frame(
-    stream: int, sizes: Sizes, kernels: dict[str, Kernel], memory: DeviceMemory, pooled_out: int
+def set_draft_rows(
+    sizes: Sizes, memory: DeviceMemory, rows: NDArray[np.float32], stream: cupy.cuda.Stream
 ) -> None:
-    """Pixels to vision tokens, and their mean to page-locked host memory."""
-    cut, hidden = sizes.prefill.patch, sizes.decoder.hidden_size
-    kernels["patch_operand"].launch(
-        stream, (sizes.prefill.tokens, 1, 1), NORM_THREADS, 0, memory["patches"], memory["pixels"]
-    )
-    kernels["patch_projection"].launch(
-        stream, cut.grid, GEMM_THREADS, cut.shared_bytes,
-        memory["tokens_in"], memory["patches"], memory["patch_projection"],
-    )  # fmt: skip
+    """Keep ``rows`` ``[n, hidden]``, and zeros behind them, as the rows behind every frame."""
+    shape = (sizes.prefill.tokens + sizes.draft_tokens, sizes.decoder.hidden_size)
+    behind = memory.array("tokens_in", np.float32, shape)[sizes.prefill.tokens :]
+    behind[: len(rows)].set(np.ascontiguousarray(rows), stream)
+    behind[len(rows) :].fill(0)
+
+
+def launch_embed_frame(
+    stream: int, sizes: Sizes, kernels: Mapping[str, Kernel], memory: DeviceMemory, pooled_out: int
+) -> None:
+    """Pixels to vision tokens, and their mean to page-locked host memory.
+
+    The rows of a frame of one page go where its pass reads them; those of a larger one to ``frame_rows``.
+    """
+    cut, hidden, at_once = sizes.prefill.patch, sizes.decoder.hidden_size, sizes.prefill.tokens
+    rows = memory["frame_rows" if sizes.layout.frame_pages > 1 else "tokens_in"]
+    for first in range(0, sizes.frame_passes * at_once, at_once):
+        kernels["patch_operand"].launch(
+            stream, (at_once, 1, 1), NORM_THREADS, 0, memory["patches"], memory["pixels"], first
+        )
+        kernels["patch_projection"].launch(
+            stream, cut.grid, GEMM_THREADS, cut.shared_bytes,
+            rows + first * hidden * 4, memory["patches"], memory["patch_projection"],
+        )  # fmt: skip
     kernels["pool_tokens"].launch(
-        stream, (ceil(hidden / NORM_THREADS), 1, 1), NORM_THREADS, 0, pooled_out, memory["tokens_in"]
+        stream, (ceil(hidden / NORM_THREADS), 1, 1), NORM_THREADS, 0, pooled_out, rows
     )
