@@ -43,6 +43,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "int4-saves": partial(chunk_tables.saved, "int4"),
     "bf16-rejected-factor": partial(chunk_tables.rejected_factor, "bf16"),
     "int8-rejected-factor": partial(chunk_tables.rejected_factor, "int8"),
+    "int4-rejected-factor": partial(chunk_tables.rejected_factor, "int4"),
 }
 
 
