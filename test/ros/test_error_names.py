@@ -16,7 +16,7 @@ pytestmark = pytest.mark.ros
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        ({"model__path": "/no/such/model"}, "cannot configure: model.path: /no/such/model"),
+        ({"model__path": "/no/such/model"}, "cannot configure: model.path must be a model folder"),
         ({"prompt__instruction": "go " * 400}, "cannot configure: prompt.instruction takes "),
         ({"max_stamp_lead_ms": -1.0}, "cannot configure: max_stamp_lead_ms must be at least 0"),
     ],
