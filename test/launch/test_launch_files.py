@@ -28,7 +28,9 @@ specification.loader.exec_module(launch_double)
 def executables() -> dict[str, str]:
     """Console scripts that setup.py installs: name to module."""
     setup = (REPOSITORY / "setup.py").read_text(encoding="utf-8")
-    return dict(re.findall(r'"(\w+) = \{PACKAGE\}\.([\w.]+):main"', setup))
+    own = dict(re.findall(r'"(\w+) = \{PACKAGE\}\.([\w.]+):main"', setup))
+    through = re.findall(r'"(\w+) = \{PACKAGE\}\.executables:(\w+)"', setup)
+    return own | {name: f"ros.{module}" for name, module in through}
 
 
 @pytest.fixture

@@ -16,14 +16,14 @@ pytestmark = pytest.mark.ros
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        ({"model__path": "/no/such/model"}, "cannot configure: model.path: /no/such/model"),
+        ({"model__path": "/no/such/model"}, "cannot configure: model.path must be a model folder"),
         ({"prompt__instruction": "go " * 400}, "cannot configure: prompt.instruction takes "),
         ({"max_stamp_lead_ms": -1.0}, "cannot configure: max_stamp_lead_ms must be at least 0"),
     ],
 )
 def test_an_error_of_a_model_or_an_instruction_names_its_parameter(graph, parameters, says):
     node = graph.reasoner(**parameters)
-    assert node._faults.current().startswith(says)
+    assert node.faults.current().startswith(says)
 
 
 def test_a_parameter_without_a_section_is_named_without_one():

@@ -52,7 +52,7 @@ class Bench:
 def test_a_frame_is_resized_and_written_with_its_stamp():
     bench = Bench()
     bench.receive(NOW_NS - 7_000_000)
-    pixels, stamp_ns = bench.hops.slot.frames[0]
+    pixels, stamp_ns = bench.slot.frames[0]
     assert pixels.shape == (16, 32, 3) and pixels.dtype == np.uint8
     assert stamp_ns == NOW_NS - 7_000_000
     assert bench.input.age_ms == pytest.approx(7.0)
@@ -68,7 +68,7 @@ def test_geometry_and_encoding_may_change_from_message_to_message():
     bench.receive(NOW_NS + 2, encoding="mono16", step=129, data=bytes(32 * 129))
     bench.receive(NOW_NS + 3, encoding="bgra8", step=256, data=bytes(32 * 256))
     bench.receive(NOW_NS + 4, step=191)
-    assert [pixels.shape for pixels, _ in bench.hops.slot.frames] == [(16, 32, 3)] * 4
+    assert [pixels.shape for pixels, _ in bench.slot.frames] == [(16, 32, 3)] * 4
     assert bench.input.refused == {"step": 1}
     assert (bench.input.size, bench.input.encoding) == ((64, 32), "rgb8")
 
@@ -76,7 +76,7 @@ def test_geometry_and_encoding_may_change_from_message_to_message():
 def test_a_frame_of_the_models_size_is_copied_by_the_slot_alone(monkeypatch):
     """Fault A8: what the slot is given to copy is the message's own memory."""
     bench, given = Bench(), []
-    monkeypatch.setattr(bench.hops.slot, "write", lambda pixels, stamp_ns: bool(given.append(pixels)))
+    monkeypatch.setattr(bench.slot, "write", lambda pixels, stamp_ns: bool(given.append(pixels)))
     message = Image(height=16, width=32, encoding="rgb8", step=96, data=bytes(16 * 96))
     bench.input.receive(message, NO_INFO)
     assert np.shares_memory(given[0], np.frombuffer(message.data, np.uint8))
@@ -94,7 +94,7 @@ def test_a_refusal_writes_nothing_and_is_counted_by_reason():
     bench.receive(encoding="32FC1")
     bench.receive(step=1)
     bench.receive(step=1)
-    assert not bench.hops.slot.frames
+    assert not bench.slot.frames
     assert bench.input.refused == {"encoding": 1, "step": 2}
 
 
@@ -102,14 +102,14 @@ def test_a_refused_picture_does_not_move_the_order_of_stamps():
     bench = Bench()
     bench.receive(NOW_NS + 40_000_000, data=b"")
     bench.receive(NOW_NS)
-    assert len(bench.hops.slot.frames) == 1
+    assert len(bench.slot.frames) == 1
 
 
 def test_an_out_of_order_frame_is_refused():
     bench = Bench()
     bench.receive(NOW_NS)
     bench.receive(NOW_NS - 16_000_000)
-    assert bench.input.refused == {"order": 1} and len(bench.hops.slot.frames) == 1
+    assert bench.input.refused == {"order": 1} and len(bench.slot.frames) == 1
 
 
 def test_each_reason_is_warned_about_once_in_a_while():

@@ -9,7 +9,7 @@ import yaml
 pytest.importorskip("rclpy", reason="the page covers the node's own parameters")
 
 from vla_edge_ros.config import VlaConfig  # noqa: E402
-from vla_edge_ros.ros.parameter_docs import render  # noqa: E402
+from vla_edge_ros.ros.parameter_docs import PAGE, main, render  # noqa: E402
 from vla_edge_ros.ros.parameter_tree import build, leaves  # noqa: E402
 from vla_edge_ros.ros.parameters import NodeConfig  # noqa: E402
 
@@ -19,8 +19,17 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def test_the_committed_reference_is_up_to_date():
-    committed = (REPOSITORY / "docs" / "parameters.md").read_text(encoding="utf-8")
-    assert committed == render(), "run: python -m vla_edge_ros.ros.parameter_docs docs/parameters.md"
+    committed = (REPOSITORY / PAGE).read_text(encoding="utf-8")
+    assert committed == render(), "run: python -m vla_edge_ros.ros.parameter_docs"
+
+
+def test_help_writes_no_file_and_a_path_is_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert not list(tmp_path.iterdir())
+    main(["page.md"])
+    assert (tmp_path / "page.md").read_text(encoding="utf-8") == render()
 
 
 def flat(tree: dict, prefix: str = "") -> dict:

@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameter reference, made from the configuration classes; run as a module, it writes the file named."""
+"""The parameter reference, made from the configuration classes; run as a module, it writes the page."""
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
 from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.console import console_program
 from vla_edge_ros.replay.config import ReplayConfig
 from vla_edge_ros.ros.parameter_tree import Leaf, leaves
 from vla_edge_ros.ros.parameters import NodeConfig
 
+PAGE = Path("docs/parameters.md")  # below the repository's root
+
 INTRODUCTION = """\
 # Parameters
 
-Made from the configuration classes by `python -m vla_edge_ros.ros.parameter_docs docs/parameters.md`; do not
-edit. Units are in the names. A parameter file uses the key `/**:` or the node's full name. Values are checked
-together when the node is configured; the error starts with the parameter's name.
+Made from the configuration classes by `python -m vla_edge_ros.ros.parameter_docs`; do not edit. Units are in
+the names. A parameter file uses the key `/**:` or the node's full name. Values are checked together when the
+node is configured; the error starts with the parameter's name.
 
 ## vla_reasoner
 
@@ -63,5 +66,12 @@ def _literal(value: object) -> str:
     return f"`{value}`" if value != "" else "`''`"
 
 
+@console_program
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="parameter_docs", description=__doc__)
+    parser.add_argument("page", nargs="?", type=Path, default=PAGE, help="the file to write")
+    parser.parse_args(arguments).page.write_text(render(), encoding="utf-8")
+
+
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(render(), encoding="utf-8")
+    main()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the last action is worth offering as a draft of the next one.
 
-Where the scene is calm a draft saves most passes of a chunk; where every guess is wrong it costs 1.13 (bf16)
-to 1.21 (int8) times a chunk without one (docs/benchmarks/chunk-h200.json). Both kinds of chunk are timed, and
-the cheaper one of late is taken. An engine that does not use drafts takes as long either way.
+Where an action repeats a draft saves most passes of a chunk; where all its tokens are rejected it costs 1.15
+(bf16) to 1.27 (int4) times a chunk without one (docs/benchmarks/chunk-h200.json). Both kinds of chunk are
+timed, and the cheaper one of late is taken. An engine that does not use drafts takes as long either way.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import os
 import numpy as np
 import pytest
 
+from vla_edge_ros.engines.numpy_decoder import Place
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.types import CacheView
 
@@ -58,13 +59,12 @@ def test_a_stream_of_frames_agrees_with_the_numpy_engine(engine, case, stored, l
         assert np.abs(got - oracle.hidden).max() < 0.05
         decoded = engine.decode(view, ACTION_TOKENS, never_stop)
         # The same tokens for both: a near tie may fall differently, and the texts would part from there.
-        oracle._first_token = decoded.tokens[0]
         logits = oracle.logits()[-1]
         assert logits[decoded.tokens[0] - engine.sizes.head_first] > logits.max() - 0.05
         oracle.decoder.visible = view.slots_in_use
         for step, token in enumerate(decoded.tokens[:-1]):
             embedded = oracle._embedding[token - engine.sizes.head_first]
-            oracle._forward(embedded[None], view.action_page, step)
+            oracle._forward(embedded[None], [Place(view.action_page, step, 1)])
         assert cosine(inspection.hidden(engine, "decode")[0], oracle.hidden[0]) > 0.9995
         assert cosine(inspection.logits(engine), oracle.logits()[0]) > 0.999
     oracle.close()

@@ -118,7 +118,7 @@ def test_qkv_projection_writes_queries_and_the_page(
     decoder, tokens = case.decoder, live_tokens(engine, pass_name)
     argument, x = set_residual(engine, run, pass_name, rng, "residual_a", "down_partials")
     first_slot = int(rng.integers(0, engine.sizes.page_slots - tokens + 1))
-    page = gapped_view.frame_page
+    page = int(gapped_view.frame_pages[0])
     set_state(engine, pass_name, [page], [first_slot + tokens], tokens, first_slot)
     poison = np.full(
         (engine.sizes.pages, decoder.num_key_value_heads, engine.sizes.page_slots, decoder.head_dim), np.nan

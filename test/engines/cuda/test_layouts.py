@@ -144,7 +144,9 @@ def test_action_tokens_that_no_pass_has_room_for_are_refused():
     from vla_edge_ros.engines.cuda.engine import CudaEngine
 
     names = tuple(f"joint_{index}" for index in range(40))
-    action = ActionConfig(names=names, low=(-1.0,) * 40, high=(1.0,) * 40, decoding="parallel")
+    action = ActionConfig(
+        names=names, low=(-1.0,) * 40, high=(1.0,) * 40, kinds=("rate",) * 40, decoding="parallel"
+    )
     config = VlaConfig(cache=CacheConfig(page_slots=64), action=action)
     with pytest.raises(EngineError, match="at most 32 action tokens for action.decoding parallel, got 40"):
         CudaEngine(config, RandomWeights(DECODER, 0)).load()

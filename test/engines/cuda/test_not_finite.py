@@ -312,10 +312,10 @@ def test_one_bad_logit_fails_the_pass_that_verifies_a_draft(engine, chunk, value
     chunk.row.spoil(value)
     with pytest.raises(EngineError, match="expected finite logits, .* the prefill"):
         begin(engine, chunk, chunk.tokens)
-    engine._drafted_graph.run()  # the same pass once more, by itself
+    engine._prefill._drafted.run()  # the same pass once more, by itself
     assert engine._status[0] != 0
     chunk.row.mend()
-    engine._drafted_graph.run()
+    engine._prefill._drafted.run()
     assert engine._status[0] == 0
 
     first = engine.sizes.head_first
@@ -401,9 +401,10 @@ def test_a_prompt_that_fails_by_a_call_of_the_device_can_be_written_again(engine
     ids = np.arange(engine.sizes.page_slots)
     engine.write_prompt(ids, [1])
     before = inspection.kept_bytes(engine, 1)
-    run = engine._prefill.run
+    run = engine._prefill._plain.run
     with monkeypatch.context() as broken:
-        broken.setattr(engine, "_prefill", SimpleNamespace(run=lambda: run() and raise_out_of_resources()))
+        failing = SimpleNamespace(run=lambda: run() and raise_out_of_resources())
+        broken.setattr(engine._prefill, "_plain", failing)
 
         def raise_out_of_resources():
             raise CUDARuntimeError(701)

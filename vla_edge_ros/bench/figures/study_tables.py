@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of the studies: eviction policies on footage, admission rules on cost traces."""
+
+from __future__ import annotations
+
+from vla_edge_ros.bench.figures.data import Row, row, rows, table
+
+_JOINED = ("fifo", "semantic", "semantic_newer", "reservoir", "time_thinning", "bridge", "bridge_distance")
+_LOOKING_BACK = ("semantic", "reservoir", "time_thinning", "bridge", "bridge_distance")
+
+
+def joined_table() -> str:
+    """The stream of all clips joined, by cache size and policy."""
+    lines = []
+    for kept in (126, 64, 32):
+        for policy in _JOINED:
+            found = row("retention", clip="joined", policy=policy, frames_kept=kept)
+            lines.append((str(kept), f"`{policy}`", *_scores(found)))
+    header = ("frames kept", "policy", "mean", "p95", "max", "shape mean", "shape p95")
+    return table((*header, "largest hole", "latest 8", "scene recall", "glitches"), lines)
+
+
+def _scores(found: Row) -> tuple[str, ...]:
+    coverage = tuple(f"{found[f'coverage_{what}']:.1f}" for what in ("mean", "p95", "max"))
+    shape = (f"{found['shape_mean']:.3f}", f"{found['shape_p95']:.2f}")
+    rest = (f"{found['largest_hole']:.3f}", f"{found['recent_kept']:.1f}", f"{found['scene_recall']:.2f}")
+    return (*coverage, *shape, *rest, str(found["glitch_kept"]))
+
+
+def clips_table() -> str:
+    """Colour distance of the single clips."""
+    pairs = dict.fromkeys((each["clip"], each["frames_kept"]) for each in rows("retention"))
+    lines = []
+    for clip, kept in sorted(pairs, key=lambda pair: (pair[0], -pair[1])):
+        if clip == "joined":
+            continue
+        cells = [clip, str(kept)]
+        for policy in _LOOKING_BACK:
+            found = row("retention", clip=clip, policy=policy, frames_kept=kept)
+            cells.append(" / ".join(f"{found[f'coverage_{what}']:.1f}" for what in ("mean", "p95", "max")))
+        lines.append(cells)
+    return table(("clip", "kept", *(f"`{policy}`" for policy in _LOOKING_BACK)), lines)
+
+
+def admission_table() -> str:
+    """Every scenario under every rule: admitted / late / aborted / useful of what was feasible."""
+    traces = list(dict.fromkeys(each["trace"] for each in rows("admission")))
+    policies = list(dict.fromkeys(each["policy"] for each in rows("admission")))
+    keys = ("admitted_percent", "late_percent", "aborted_percent", "useful_of_feasible_percent")
+    lines = []
+    for trace in traces:
+        found = [row("admission", trace=trace, policy=policy) for policy in policies]
+        lines.append((trace, *(" / ".join(f"{each[key]:g}" for key in keys) for each in found)))
+    return table(("scenario", *policies), lines)
+
+
+def draft_passes_table() -> str:
+    """Passes an action, by kind of draft and recording."""
+    recordings = list(dict.fromkeys(each["recording"] for each in rows("draft-passes")))
+    drafts = list(dict.fromkeys(each["draft"] for each in rows("draft-passes")))
+    lines = []
+    for name in recordings:
+        means = [row("draft-passes", recording=name, draft=draft)["passes_mean"] for draft in drafts]
+        lines.append((name.removesuffix(".csv"), *(f"{mean:.2f}" for mean in means)))
+    return table(("recorded run", *(f"`{draft}`" for draft in drafts)), lines)
