@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The borders of docs/architecture.md, checked on the source tree."""
+"""The borders of docs/explanation/architecture.md, checked on the source tree."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ __device__ __forceinline__ void arrive(GridGates* gates, int gate, LayerStream& 
 }
 
 constexpr int FREE_BLOCKS = BLOCKS - ATTENTION_UNITS;
-// A request of a warp, and the time between two of them: measured (docs/engine-log.md, 21).
+// A request of a warp, and the time between two of them: measured (docs/explanation/engine-log.md, 21).
 constexpr int AHEAD_BYTES = 4096, AHEAD_CYCLES = 1000;
 
 // By the warps of a block without a share of the attention, but for the first one, which waits at the gate. From

@@ -3,7 +3,7 @@
 //
 // Each lane copies 16 bytes of each tile and reads back the same 16 bytes, so nothing has to be synchronised,
 // not even inside the warp: a lane waits for its own copies. Works the same from sm_80 on. (Bulk copies with
-// an mbarrier a stage were 2 to 6 % slower a layer on an H200: docs/engine-log.md.) The scales of integers
+// an mbarrier a stage were 2 to 6 % slower a layer on an H200: docs/explanation/engine-log.md.) The scales of integers
 // come with the tiles, so that they cost no round trip of their own; each lane copies those of the two rows
 // that it needs itself, again to have nothing to synchronise.
 #pragma once

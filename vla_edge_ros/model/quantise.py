@@ -5,7 +5,7 @@
 ``int4``  one scale for each 128 of a row's inputs (the last group may be shorter): the extreme value, the one
     of largest magnitude, divided by -8; values of -8 to 7. The scale is a bfloat16. This is the rule of
     llama.cpp's Q4_0, whose steps are finer by an eighth than those of ``max|w| / 7``; a value near the
-    extreme but of the other sign is cut at 7 steps (docs/quantisation.md has both errors).
+    extreme but of the other sign is cut at 7 steps (docs/explanation/quantisation.md has both errors).
 
 All arithmetic is float32, to nearest with ties to even, so a GPU makes the same integers. A scale of zero
 gives zeros. Matrices are ``[out, in]``.

@@ -14,7 +14,7 @@ from vla_edge_ros.replay.config import ReplayConfig
 from vla_edge_ros.ros.parameter_tree import Leaf, leaves
 from vla_edge_ros.ros.parameters import NodeConfig
 
-PAGE = Path("docs/parameters.md")  # below the repository's root
+PAGE = Path("docs/reference/parameters.md")  # below the repository's root
 
 INTRODUCTION = """\
 # Parameters

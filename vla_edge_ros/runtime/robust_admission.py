@@ -2,7 +2,7 @@
 """The default rule: calibrated cost times the machine's present level, re-checked while the chunk runs.
 
 A re-checked chunk is cut cheaply and in time, so admission plans with the median; a high quantile would
-refuse chunks that mostly fit (docs/admission.md has the figures for both).
+refuse chunks that mostly fit (docs/explanation/admission.md has the figures for both).
 """
 
 from __future__ import annotations

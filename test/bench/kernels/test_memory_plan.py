@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory table of docs/quantisation.md is the plan's."""
+"""The memory table of docs/explanation/quantisation.md is the plan's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytest.importorskip("cupy")
 
 from vla_edge_ros.bench.kernels.memory_plan import memory_rows
 
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "quantisation.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "explanation" / "quantisation.md"
 
 
 def test_the_documented_table_is_the_plan():

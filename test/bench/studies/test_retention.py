@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The claims of docs/retention.md, checked on the real clips."""
+"""The claims of docs/explanation/memory.md, checked on the real clips."""
 
 from __future__ import annotations
 

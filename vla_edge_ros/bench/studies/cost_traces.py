@@ -63,7 +63,7 @@ def warm_up(full_ms: float, attention: float = ATTENTION) -> tuple[ChunkTimes, .
 
 
 def synthetic_traces(cycles: int, seed: int = 0) -> list[Trace]:
-    """The scenarios of docs/admission.md, each of ``cycles`` cycles."""
+    """The scenarios of docs/explanation/admission.md, each of ``cycles`` cycles."""
     makers: list[tuple[str, float, Callable[[Factors, np.random.Generator], None]]] = [
         ("steady", 24.0, _rare_outliers),
         ("cold_start", 24.0, _cold_start),

@@ -2,7 +2,7 @@
 """``bridge`` with a distance where it has a squared one.
 
 ``1 - cosine`` is half the square of the distance between two unit vectors, so it makes small changes nearly
-free. Coverage is measured in distances, and so is this cost. ``docs/retention.md`` compares the two.
+free. Coverage is measured in distances, and so is this cost. ``docs/explanation/memory.md`` compares the two.
 """
 
 from __future__ import annotations

@@ -93,7 +93,8 @@ def _cut(
     row_warps = _row_warps(rows, decoder)
     frame_groups = _row_groups(rows, rows.frame, decoder)
     action_groups = _row_groups(rows, rows.action, decoder)
-    # An action's few rows: fewer pages a block leave room for the next kernels' rings (docs/engine-log.md).
+    # An action's few rows: fewer pages a block leave room for the next kernels' rings
+    # (docs/explanation/engine-log.md).
     action_splits = most_splits
     frame_blocks = decoder.num_key_value_heads * max(frame_groups, 1)
     frame_splits = min(most_splits, max(1, room // frame_blocks))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 GATES = ("qkv", "attention", "output", "gate_up", "down")  # of grid_gates.cuh
 GATES_BYTES = (len(GATES) + 2) * 128  # GridGates of grid_gates.cuh
 # Tiles a copy, most copies in flight, and those that a phase's end does not ask for until it has arrived at
-# its gate, by bits of a weight: measured on an H200 (docs/engine-log.md).
+# its gate, by bits of a weight: measured on an H200 (docs/explanation/engine-log.md).
 STAGE_TILES = {16: 6, 8: 3, 4: 3}
 MOST_STAGES = {16: 4, 8: 8, 4: 8}
 HELD_STAGES = {16: 2, 8: 0, 4: 0}

@@ -20,7 +20,7 @@ TILE_K = 16  # of one tensor-core operand
 GEMM_WARPS = 8
 GEMM_THREADS = GEMM_WARPS * WARP
 # A warp keeps at most this much on its way, whatever the format: with more the next kernel's rings find less
-# room beside this one's (docs/engine-log.md).
+# room beside this one's (docs/explanation/engine-log.md).
 MOST_RING_BYTES = 18 * TILE_BYTES
 # Integer tiles hold more k, so a row has few of them: smaller copies keep the ring full across row tiles.
 MOST_STAGE_TILES = {16: 6, 8: 3, 4: 3}
@@ -38,7 +38,7 @@ LEAST_TILES_FOR_TWO_SETS = 5
 # A part of k more must make the busiest block's share this much smaller: the next norm reads one more row.
 WORTH_A_PART = 0.97
 # Integers cost instructions: in a decode step 8 warps an SM wait for their own latency. 16 in two blocks take
-# 2 % (int8) and 6 % (int4) less, with drafts planned in 11 and 14 % (docs/engine-log.md).
+# 2 % (int8) and 6 % (int4) less, with drafts planned in 11 and 14 % (docs/explanation/engine-log.md).
 INTEGER_STEP_BLOCKS = 2
 
 

@@ -32,7 +32,7 @@ class DraftedTokens:
     Where none are, plain decode steps do the rest. A pass over guesses takes as long as 1.4 plain steps
     (docs/benchmarks/chunk-h200.json): it pays where one of them is right. In recorded runs a draft holds
     whole or hardly at all, so two passes in a row that settle no guess end the guessing, and a wrong draft
-    costs little more than none (docs/engine-log.md).
+    costs little more than none (docs/explanation/engine-log.md).
     """
 
     def __init__(self, draft: Sequence[int]):
