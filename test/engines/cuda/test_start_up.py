@@ -12,7 +12,7 @@ pytest.importorskip("cupy")
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.cuda import engine as module
-from vla_edge_ros.engines.cuda.plan.sizes import Device
+from vla_edge_ros.engines.cuda.plan.device_sizes import Device
 from vla_edge_ros.errors import EngineError, WeightsError
 
 

@@ -31,7 +31,7 @@ from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.engines.cuda.load.memory import MB
 from vla_edge_ros.engines.cuda.load.packed_weights import layer_offsets
-from vla_edge_ros.engines.cuda.plan.projection import GEMM_THREADS, TILE_K
+from vla_edge_ros.engines.cuda.plan.projection_tiling import GEMM_THREADS, TILE_K
 from vla_edge_ros.engines.cuda.plan.weight_format import FORMATS, TILE_BYTES
 from vla_edge_ros.types import CacheView
 

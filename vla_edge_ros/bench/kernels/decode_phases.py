@@ -31,10 +31,10 @@ from vla_edge_ros.errors import EngineError
 STEPS, WARM_UP_STEPS = 20, 3
 # PhasePoint of phase_clock.cuh: what has been done since the point before.
 POINTS = (
-    "layer begun", "gate: down", "norm before QKV", "QKV multiplied", "QKV stored", "gate: QKV",
-    "queries loaded", "scores", "values", "key warps merged", "gate: attention", "splits merged",
-    "output multiplied", "output stored", "gate: output", "norm before gate/up", "gate/up multiplied",
-    "gate/up stored", "gate: gate/up", "down multiplied", "down stored",
+    "layer begun", "barrier: down", "norm before QKV", "QKV multiplied", "QKV stored", "barrier: QKV",
+    "queries loaded", "scores", "values", "key warps merged", "barrier: attention", "splits merged",
+    "output multiplied", "output stored", "barrier: output", "norm before gate/up", "gate/up multiplied",
+    "gate/up stored", "barrier: gate/up", "down multiplied", "down stored",
 )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def _measure(engine: CudaEngine) -> list[dict[str, Any]]:
     outs = (engine._tokens_out.ctypes.data, engine._status.ctypes.data)
     decode = Pass("decode", sizes, kernels, engine.buffers, *outs)
     times = cupy.zeros((plan.blocks, sizes.decoder.num_hidden_layers, len(POINTS)), np.uint64)
-    host = (engine.steps.gate_given_up.ctypes.data, engine.steps.stop_asked.ctypes.data)
+    host = (engine.steps.cancelled.ctypes.data, engine.steps.stop_asked.ctypes.data)
     first = engine.buffers["next_token"]
     graph = TimedGraph(
         engine.stream, lambda: decode.launch_persistent(engine.stream.ptr, first, *host, times.data.ptr)

@@ -24,7 +24,7 @@ from vla_edge_ros.engines.cuda.load.memory import MB, DeviceMemory, PeakSampler,
 from vla_edge_ros.engines.cuda.load.packed_weights import PIECE_BYTES, WeightLoader, weight_needs
 from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs
 from vla_edge_ros.engines.cuda.plan.chunk_state import NO_ROWS, LiveRows, state_dtype, write_state
-from vla_edge_ros.engines.cuda.plan.sizes import plan
+from vla_edge_ros.engines.cuda.plan.planner import plan
 from vla_edge_ros.engines.cuda.run.decode_steps import DecodeSteps
 from vla_edge_ros.engines.cuda.run.drafts import DraftedTokens
 from vla_edge_ros.engines.cuda.run.graphs import TimedGraph, copy_to_device
