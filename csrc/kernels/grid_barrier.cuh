@@ -48,12 +48,12 @@ __device__ __forceinline__ bool wait_at_barrier(GridBarriers* barriers, int barr
   return true;
 }
 
-// By one thread of each block, when the block waits no more. The host's `cancelled` keeps its value if none was.
-__device__ __forceinline__ void leave_barriers(GridBarriers* barriers, int* cancelled) {
+// By one thread of each block, when the block waits no more. `host_cancelled` keeps its value if none timed out.
+__device__ __forceinline__ void leave_barriers(GridBarriers* barriers, int* host_cancelled) {
   __threadfence();
   if (atomicAdd(&barriers->left.value, 1u) != gridDim.x - 1) return;
   const uint32 cancelled = atomicExch(&barriers->cancelled.value, 0u);
-  if (cancelled != 0) *cancelled = (int)cancelled;
+  if (cancelled != 0) *host_cancelled = (int)cancelled;
   for (int barrier = 0; barrier < BARRIERS; ++barrier) atomicExch(&barriers->arrived[barrier].value, 0u);
   atomicExch(&barriers->left.value, 0u);
 }

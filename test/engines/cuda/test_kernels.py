@@ -264,11 +264,11 @@ def test_head_takes_the_last_live_token_and_embeds_the_best(
     expected = weights.rows(head_name(decoder), rows) @ operand
     got = inspect.logits(engine)
     assert relative_error(got, expected) < FLOAT32_ERROR
-    token = int(engine._tokens_out[1 if pass_name == "decode" else 0])
+    token = int(engine.host.tokens_out[1 if pass_name == "decode" else 0])
     assert token == sizes.head_first + int(np.argmax(got))
     embedded = engine.buffers.array("next_token", np.float32, (decoder.hidden_size,)).get()
     np.testing.assert_array_equal(embedded, weights.rows(EMBEDDING, [token])[0])
-    assert engine._status[0] == 0
+    assert engine.host.status[0] == 0
 
 
 def test_patch_embedding_and_pooled_embedding(engine, case, stored, rng):

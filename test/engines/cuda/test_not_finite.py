@@ -313,19 +313,19 @@ def test_one_bad_logit_fails_the_pass_that_verifies_a_draft(engine, chunk, value
     with pytest.raises(EngineError, match="expected finite logits, .* the prefill"):
         begin(engine, chunk, chunk.tokens)
     engine._prefill._drafted.run()  # the same pass once more, by itself
-    assert engine._status[0] != 0
+    assert engine.host.status[0] != 0
     chunk.row.mend()
     engine._prefill._drafted.run()
-    assert engine._status[0] == 0
+    assert engine.host.status[0] == 0
 
     first = engine.sizes.head_first
     wrong = [first + (chunk.tokens[0] - first + 1) % 2, *chunk.tokens[1:]]  # so that a second pass verifies
     begin(engine, chunk, wrong)
-    assert engine._status[0] == 0
+    assert engine.host.status[0] == 0
     chunk.row.spoil(value)
     with pytest.raises(EngineError, match="expected finite logits, .* decode step 1$"):
         engine.decode(chunk.view, ACTION_TOKENS, never_stop)
-    assert engine._status[0] != 0, "expected the pass that verified to have said so, before the plain step"
+    assert engine.host.status[0] != 0, "expected the verification pass to have said so, before the plain step"
     assert_whole_again(engine, chunk, wrong)
 
 
@@ -338,9 +338,9 @@ def test_rows_that_fill_up_a_tile_may_hold_anything(engine, case, chunk):
     kept = poisoned.get()
     poisoned.fill(0x7FC0)  # NaN
     try:
-        engine._draft_ids[:] = 1
+        engine.host.draft_ids[:] = 1
         begin(engine, chunk, chunk.tokens[:3])
-        assert engine._status[0] == 0, "expected the drafted pass to hold"
+        assert engine.host.status[0] == 0, "expected the drafted pass to hold"
         assert engine.decode(chunk.view, ACTION_TOKENS, never_stop).tokens == chunk.tokens
     finally:
         poisoned.set(kept)

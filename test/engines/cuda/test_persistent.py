@@ -243,7 +243,7 @@ def test_a_block_that_never_comes_is_reported_and_not_waited_for(load_case, rng)
     hasty = load_kernels([(file, names, {**macros, "MOST_POLLS": 20000})], engine.sizes.device, True)
     kernels = {**engine.kernels, "decode": {**engine.kernels["decode"], **hasty}}
     fewer = replace(engine.sizes.persistent, blocks=engine.sizes.persistent.blocks - 1)
-    outs = (engine._tokens_out.ctypes.data, engine._status.ctypes.data)
+    outs = engine.host.addresses_out
     run = Pass("decode", replace(engine.sizes, persistent=fewer), kernels, engine.buffers, *outs)
     host = (engine.steps.cancelled.ctypes.data, engine.steps.stop_asked.ctypes.data)
     first = engine.buffers["next_token"]

@@ -77,7 +77,7 @@ def _measure(engine: CudaEngine) -> list[dict[str, Any]]:
     file, names, macros = persistent_source(sizes)
     timed = load_kernels([(file, names, {**macros, "PHASE_TIMES": 1})], sizes.device, overlap=True)
     kernels = {**engine.kernels, "decode": {**engine.kernels["decode"], **timed}}
-    outs = (engine._tokens_out.ctypes.data, engine._status.ctypes.data)
+    outs = engine.host.addresses_out
     decode = Pass("decode", sizes, kernels, engine.buffers, *outs)
     times = cupy.zeros((plan.blocks, sizes.decoder.num_hidden_layers, len(POINTS)), np.uint64)
     host = (engine.steps.cancelled.ctypes.data, engine.steps.stop_asked.ctypes.data)
@@ -85,7 +85,7 @@ def _measure(engine: CudaEngine) -> list[dict[str, Any]]:
     graph = TimedGraph(
         engine.stream, lambda: decode.launch_persistent(engine.stream.ptr, first, *host, times.data.ptr)
     )
-    state, slots = engine._states["decode"], sizes.page_slots
+    state, slots = engine.host.states["decode"], sizes.page_slots
     pages = np.random.default_rng(0).permutation(sizes.pages)
     fills = np.full(sizes.pages, slots)
     fills[-1] = 1

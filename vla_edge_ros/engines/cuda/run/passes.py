@@ -226,10 +226,14 @@ def launch_embed_drafts(
     stream: int, sizes: Sizes, kernels: Mapping[str, Kernel], memory: DeviceMemory
 ) -> None:
     """The embeddings of ``draft_ids`` as the layers' input, in the rows behind the frame's."""
-    kernels["embed_tokens"].launch(
-        stream, (sizes.draft_tokens, 1, 1), NORM_THREADS, 0,
-        draft_rows(sizes, memory), memory["draft_ids"], memory["embedding"],
-    )  # fmt: skip
+    embed_ids(stream, kernels, memory, draft_rows(sizes, memory), memory["draft_ids"], sizes.draft_tokens)
+
+
+def embed_ids(
+    stream: int, kernels: Mapping[str, Kernel], memory: DeviceMemory, target: int, ids: int, count: int
+) -> None:
+    """Rows of the embedding matrix for ``ids`` ``[count]``; ``target`` and ``ids`` are device addresses."""
+    kernels["embed_tokens"].launch(stream, (count, 1, 1), NORM_THREADS, 0, target, ids, memory["embedding"])
 
 
 def draft_rows(sizes: Sizes, memory: DeviceMemory) -> int:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from vla_edge_ros.engines.cuda.run.drafts import MOST_IN_VAIN, DraftedTokens, passes_needed
 
 from vla_edge_ros.engines.cuda.plan.weight_format import TILE_ROWS
-from vla_edge_ros.engines.cuda.run.drafts import MOST_IN_VAIN, DraftedTokens, passes_needed
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.types import CacheView
 
