@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Footage through the node's own memory and eviction policies: what each keeps, and how well it stands for all."""
+"""Footage through the node's own memory and policies: what each keeps, and how well that stands for all."""
 
 from __future__ import annotations
 
