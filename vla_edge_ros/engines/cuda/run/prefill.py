@@ -53,7 +53,7 @@ class Piece:
 
 
 def pieces(past: Pages, of: Pages, at_once: int) -> Iterator[Piece]:
-    """Cut the rows that fill ``of``, behind ``past``, into passes over at most ``at_once`` of one page."""
+    """Split the rows that fill ``of``, behind ``past``, into passes over at most ``at_once`` of one page."""
     done = 0
     for index, fill in enumerate(of.fills.tolist()):
         for begin in range(0, fill, at_once):
