@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
 
 # No camera queue holds a picture for an hour: such an age is the difference between two clocks (a driver that
 # counts from boot, a bag played without /clock, use_sim_time changed under way), and no age at all.
-ABSURD_AGE_NS = 3600 * 1_000_000_000
+ABSURD_AGE_NS = 3600 * NS_PER_S
 
 
 def believable_age_ms(age_ms: float) -> float:

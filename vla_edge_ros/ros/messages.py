@@ -16,9 +16,16 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from vla_edge_ros.config import ActionConfig
 from vla_edge_ros.errors import printable
-from vla_edge_ros.types import NS_PER_MS, Action, ActionSource, CycleRecord, Outcome, believable_age_ms
+from vla_edge_ros.types import (
+    NS_PER_MS,
+    NS_PER_S,
+    Action,
+    ActionSource,
+    CycleRecord,
+    Outcome,
+    believable_age_ms,
+)
 
-NS_PER_S = 1_000_000_000
 LAST_NS = 2**31 * NS_PER_S - 1  # a message's seconds have 32 bits
 
 Number = int | float | str
