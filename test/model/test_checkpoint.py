@@ -13,7 +13,7 @@ from vla_edge_ros.config import ModelSource
 from vla_edge_ros.errors import WeightsError
 from vla_edge_ros.model.bfloat16 import bfloat16_to_float32, float32_to_bfloat16
 from vla_edge_ros.model.checkpoint import CheckpointWeights
-from vla_edge_ros.model.decoder_config import TINY, DecoderConfig
+from vla_edge_ros.model.decoder_config import TINY
 from vla_edge_ros.model.random_weights import RandomWeights
 from vla_edge_ros.model.tensor_shapes import tensor_shapes
 from vla_edge_ros.model.weights import open_weights
@@ -22,17 +22,7 @@ EMBEDDING = "model.embed_tokens.weight"
 K_BIAS = "model.layers.1.self_attn.k_proj.bias"
 SIZES = {**dataclasses.asdict(TINY), "model_type": "qwen2"}
 SIZES = {key: SIZES[key] for key in SIZES if key != "qkv_bias"}
-UNTIED = DecoderConfig(
-    hidden_size=16,
-    intermediate_size=24,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    num_key_value_heads=1,
-    head_dim=8,
-    vocab_size=300,
-    qkv_bias=False,
-    tie_word_embeddings=False,
-)
+WITHOUT_BIAS = dataclasses.replace(TINY, qkv_bias=False)
 
 
 def reference(config=TINY):
@@ -108,13 +98,13 @@ def test_shards_equal_a_single_file(tmp_path):
 
 
 def test_untied_decoder_without_bias_needs_its_head_and_no_bias(tmp_path):
-    tensors = reference(UNTIED)
+    tensors = reference(WITHOUT_BIAS)
     write(tmp_path, tensors)
-    assert CheckpointWeights(tmp_path, UNTIED).tensor("lm_head.weight").shape == (300, 16)
+    assert CheckpointWeights(tmp_path, WITHOUT_BIAS).tensor("lm_head.weight").shape == (512, 64)
     del tensors["lm_head.weight"]
     write(tmp_path, tensors)
     with pytest.raises(WeightsError, match=r"lm_head\.weight is missing"):
-        CheckpointWeights(tmp_path, UNTIED)
+        CheckpointWeights(tmp_path, WITHOUT_BIAS)
 
 
 def test_optional_tensor_is_found_only_where_stored(tmp_path):
@@ -256,7 +246,7 @@ def test_what_belongs_to_something_else_is_listed_as_unused(tmp_path):
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float32"])
 def test_tied_head_that_is_stored_too_must_be_the_embedding(tmp_path, kind):
-    tied = dataclasses.replace(UNTIED, tie_word_embeddings=True, vocab_size=5000)
+    tied = dataclasses.replace(WITHOUT_BIAS, tie_word_embeddings=True, vocab_size=5000)
     tensors = reference(tied)
     head = tensors[EMBEDDING].copy()
     write(tmp_path, {**tensors, "lm_head.weight": head}, kind)
