@@ -137,7 +137,7 @@ class AdmissionConfig:
     policy: str = param("robust", "cost estimator", choices=("ema", "robust"))
     cost_quantile: float = param(
         0.5,
-        "robust: share of recent chunks whose cost must fit; above 0.5 fewer are cut, more refused",
+        "robust: share of recent chunks whose cost must fit; above 0.5 fewer are aborted, more refused",
         low=0.5,
         high=0.99,
     )

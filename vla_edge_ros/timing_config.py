@@ -20,7 +20,7 @@ class TimingConfig:
         1.0, "the watchdog answers this long before the deadline, so that its message is not late", low=0.1
     )
     recheck_margin_ms: float = param(
-        0.5, "a chunk is cut when it would end later than this before the lead", low=0.0
+        0.5, "a chunk is aborted when it would end later than this before the lead", low=0.0
     )
     spin_us: float = param(
         100.0, "the last stretch of a wait that spins instead of sleeping", low=0.0, high=500.0

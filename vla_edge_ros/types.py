@@ -34,7 +34,7 @@ class Outcome(Enum):
     NO_NEW_FRAME = "no_new_frame"  # the newest frame has been used already
     STALE_FRAME = "stale_frame"  # the newest frame is older than the limit
     REFUSED = "refused"  # admission refused before any work on the engine
-    ABORTED = "aborted"  # cut between two stages, rolled back, too little time left
+    ABORTED = "aborted"  # between two stages, rolled back, too little time left
     LATE = "late"  # the watchdog answered for the cycle before the result was there
     ENGINE_ERROR = "engine_error"  # an exception in the engine; rolled back
     STOPPED = "stopped"  # not a cycle: the zero motion that ends a run
@@ -85,10 +85,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ChunkTimes:
-    """Measured times of one chunk, whole or cut short; what the cost estimator learns from.
+    """Measured times of one chunk, whole or aborted; what the cost estimator learns from.
 
     ``decode_ms`` has one entry for each decode step that ran. ``drafted``: the prefill had a draft of the
-    action behind it, which makes it and the steps dearer, and the steps fewer.
+    action behind it, which makes it and the steps slower, and the steps fewer.
     """
 
     slots_in_use: int

@@ -257,7 +257,7 @@ def test_an_engine_error_that_is_kept_does_not_keep_the_frame(rig, monkeypatch):
 
 
 def test_the_last_action_is_the_draft_of_the_next_one(rig):
-    """Nothing before the first action; a cut chunk leaves no draft behind."""
+    """Nothing before the first action; an aborted chunk leaves no draft behind."""
     tokens = rig.cycle().tokens
     rig.cycle()
     assert rig.engine.drafts == [(), tokens]
@@ -265,12 +265,12 @@ def test_the_last_action_is_the_draft_of_the_next_one(rig):
     assert rig.cycle().outcome is Outcome.ABORTED
     rig.admission.abort_after_ms = 1e9
     rig.cycle()
-    assert rig.engine.drafts[2:] == [tokens, ()], "a draft whose chunk was cut speaks against drafts"
+    assert rig.engine.drafts[2:] == [tokens, ()], "a draft whose chunk was aborted speaks against drafts"
 
 
 def test_drafts_that_cost_more_than_they_save_are_left_out(rig):
     rig.cycle()
-    rig.engine.step_ms = 2.0  # as if every guess were wrong
+    rig.engine.step_ms = 2.0  # as if every draft token were rejected
     rig.cycle()
     rig.engine.step_ms = 1.0
     for _ in range(5):

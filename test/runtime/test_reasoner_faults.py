@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from sleeping_engine import act, acted
+from sleeping_engine import act, act_then_hang, acted
 
 from vla_edge_ros.errors import EngineError, EngineLostError
 from vla_edge_ros.types import ActionSource, Outcome
@@ -15,11 +15,7 @@ from vla_edge_ros.types import ActionSource, Outcome
 def test_every_period_of_a_stall_is_answered_once_and_the_late_result_never(run):
     """Fault A20: the reasoning thread hangs in the engine, the watchdog answers period after period."""
     run.start()
-    run.camera()
-    run.sink.wait_for(acted)
-    run.engine.hold.set()
-    run.camera()
-    assert run.engine.holding.wait(10)
+    act_then_hang(run)
     run.sink.wait_for(lambda record: record.outcome is Outcome.LATE, 15)
     run.engine.hold.clear()
     run.engine.release.set()
@@ -152,11 +148,7 @@ def test_a_broken_sink_is_reported_and_does_not_end_the_threads(run, monkeypatch
 
 def test_stop_while_the_engine_computes_publishes_zero_last_and_refuses_a_restart(run):
     run.start()
-    run.camera()
-    run.sink.wait_for(acted)
-    run.engine.hold.set()
-    run.camera()
-    assert run.engine.holding.wait(10)
+    act_then_hang(run)
     run.stop()
     assert run.sink.records[-1].source is ActionSource.ZERO
     count = len(run.sink.records)

@@ -86,3 +86,12 @@ def act(run):
     while sum(map(acted, run.sink.records)) == before:
         run.camera()
         run.sink.wait_for(lambda record: True, len(run.sink.records) + 2)
+
+
+def act_then_hang(run):
+    """One frame is acted on; the engine hangs in the prefill of the next one, until ``release`` is set."""
+    run.camera()
+    run.sink.wait_for(acted)
+    run.engine.hold.set()
+    run.camera()
+    assert run.engine.holding.wait(10)

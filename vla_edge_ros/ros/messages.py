@@ -36,7 +36,7 @@ MEANING = {
     Outcome.NO_NEW_FRAME: (DiagnosticStatus.WARN, "no new image since the last cycle"),
     Outcome.STALE_FRAME: (DiagnosticStatus.WARN, "the newest image is too old"),
     Outcome.REFUSED: (DiagnosticStatus.WARN, "admission refused: the chunk would be late"),
-    Outcome.ABORTED: (DiagnosticStatus.WARN, "chunk cut short: it would have been late"),
+    Outcome.ABORTED: (DiagnosticStatus.WARN, "chunk aborted: it would have been late"),
     Outcome.LATE: (DiagnosticStatus.WARN, "chunk late: the watchdog answered"),
     Outcome.ENGINE_ERROR: (DiagnosticStatus.ERROR, "engine error"),
     Outcome.STOPPED: (DiagnosticStatus.OK, "stopped"),

@@ -180,8 +180,8 @@ class CostModel:
         self._overheads_ms.append(overhead_ms)
         self._steps.append(len(times.decode_ms))
 
-    def learn_cut(self, times: ChunkTimes) -> None:
-        """Take a chunk that was cut: lower bounds, which may raise a stage's level and never lower it.
+    def learn_aborted(self, times: ChunkTimes) -> None:
+        """Take a chunk that was aborted: lower bounds, which may raise a stage's level and never lower it.
 
         Stages that did not run are extrapolated by the slow-down that was seen on those that did.
         """

@@ -168,7 +168,7 @@ class RunMetrics:
         self._newest_cycle = cycle
 
     def _note_memory(self, record: CycleRecord) -> None:
-        """Refused, cut and failed cycles leave a hole in the memory, in just the moments that are heavy."""
+        """Refused, aborted and failed cycles leave a hole in the memory, in just the heavy moments."""
         now_ns = self._steady_ns()
         if record.frame_stamp_ns and self._kept_stamp_ns is not None:
             gap_ns = record.frame_stamp_ns - self._kept_stamp_ns
