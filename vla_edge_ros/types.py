@@ -58,6 +58,10 @@ class Reason(Enum):
     OVER_BUDGET = "over_budget"
     NO_TIME_LEFT = "no_time_left"  # the budget was spent before admission was asked
 
+    @property
+    def admits(self) -> bool:
+        return self not in (Reason.OVER_BUDGET, Reason.NO_TIME_LEFT)
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:

@@ -41,8 +41,7 @@ class EmaAdmission:
         predicted_ms = (self._prefill_ms or 0.0) + self._steps * self._decode_ms
         self._start_ms = elapsed_ms
         reason = self._reason(elapsed_ms, predicted_ms)
-        admitted = reason not in (Reason.OVER_BUDGET, Reason.NO_TIME_LEFT)
-        return Decision(admitted, reason, elapsed_ms, predicted_ms, self._budget_ms)
+        return Decision(reason.admits, reason, elapsed_ms, predicted_ms, self._budget_ms)
 
     def _reason(self, elapsed_ms: float, predicted_ms: float) -> Reason:
         if not elapsed_ms < self._budget_ms:

@@ -52,8 +52,7 @@ class RobustAdmission:
         predicted_ms = self._forecast.chunk_ms
         self._start_ms, self._overhead_ms = elapsed_ms, 0.0
         reason = self._reason(elapsed_ms, predicted_ms)
-        admitted = reason not in (Reason.OVER_BUDGET, Reason.NO_TIME_LEFT)
-        return Decision(admitted, reason, elapsed_ms, predicted_ms, self._budget_ms)
+        return Decision(reason.admits, reason, elapsed_ms, predicted_ms, self._budget_ms)
 
     def _model_of(self, drafted: bool) -> CostModel:
         """An engine that does not use drafts was not calibrated with them: all its chunks are plain ones."""
