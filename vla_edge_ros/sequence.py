@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,12 +74,8 @@ class SequenceLayout:
         return self.fills(self.frame_tokens)
 
     def fills(self, tokens: int) -> NDArray[np.int32]:
-        """Valid slots of each page that ``tokens`` take, all full but the last; empty for none."""
-        pages = self._pages(tokens)
-        filled = np.full(pages, self.page_slots, np.int32)
-        if pages:
-            filled[-1] = tokens - (pages - 1) * self.page_slots
-        return filled
+        """Valid slots of each page that ``tokens`` take, all full but the last; empty for none. Read-only."""
+        return _fills(tokens, self.page_slots)
 
     @property
     def fixed_pages(self) -> int:
@@ -92,3 +89,13 @@ class SequenceLayout:
 
     def _pages(self, tokens: int) -> int:
         return -(-tokens // self.page_slots)
+
+
+@lru_cache(maxsize=256)  # asked several times a chunk, on the path to the first kernel
+def _fills(tokens: int, page_slots: int) -> NDArray[np.int32]:
+    pages = -(-tokens // page_slots)
+    filled = np.full(pages, page_slots, np.int32)
+    if pages:
+        filled[-1] = tokens - (pages - 1) * page_slots
+    filled.setflags(write=False)
+    return filled

@@ -24,7 +24,7 @@ from vla_edge_ros.engines.numpy_engine import NumpyEngine
 from vla_edge_ros.errors import VlaEdgeError
 from vla_edge_ros.model.bfloat16 import bfloat16_to_float32
 from vla_edge_ros.model.decoder_config import from_hf_config
-from vla_edge_ros.model.prompt import token_ids
+from vla_edge_ros.model.prompt import prompt_tokens
 from vla_edge_ros.model.tensor_shapes import tensor_shapes
 from vla_edge_ros.model.weights import open_weights
 from vla_edge_ros.types import CacheView
@@ -176,8 +176,9 @@ def _use(config: VlaConfig) -> list[int]:
     size = weights.config.vocab_size
     for name in tensor_shapes(weights.config):
         _check_tensor(weights, name)
-    ids = token_ids(INSTRUCTION, config)
+    ids, suffix = prompt_tokens(INSTRUCTION, config)
     assert ids.dtype == np.int64 and len(ids) >= 4 and ids.min() >= 0 and ids.max() < size, ids
+    assert suffix == ()
     engine = NumpyEngine(config, weights)
     try:
         engine.load()

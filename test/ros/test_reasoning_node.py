@@ -187,12 +187,12 @@ class TestEngineTrouble:
         engine = failing_engines.made[0]
         prefill, received = engine.prefill, []
 
-        def slow_prefill(view, draft):
+        def slow_prefill(*chunk):
             monkeypatch.setattr(engine, "prefill", prefill)
             before = node.frames.written
             graph.wait_until(lambda: node.frames.written >= before + 10, "images during one chunk")
             received.append(node.frames.written - before)
-            return prefill(view, draft)
+            return prefill(*chunk)
 
         monkeypatch.setattr(engine, "prefill", slow_prefill)
         graph.wait_until(lambda: received)

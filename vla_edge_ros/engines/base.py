@@ -46,11 +46,11 @@ class Decoded:
 
 def check_view(view: CacheView, layout: SequenceLayout) -> None:
     """``EngineError`` where the view's frame has not the pages and fills that the layout gives a frame."""
-    fills = view.fills[-view.frame_page_count :].tolist()
-    if fills != layout.frame_fills.tolist():
+    fills, expected = view.fills[-view.frame_page_count :], layout.frame_fills
+    if fills.tolist() != expected.tolist():
         raise EngineError(
             f"expected a frame of {layout.frame_tokens} vision tokens in pages filled to "
-            f"{layout.frame_fills.tolist()}, got {fills}"
+            f"{expected.tolist()}, got {fills.tolist()}"
         )
 
 

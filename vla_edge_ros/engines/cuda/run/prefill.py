@@ -39,7 +39,7 @@ class Pages:
         return cls(np.asarray(pages, np.int32), np.asarray(fills, np.int32))
 
     def __add__(self, other: Pages) -> Pages:
-        return Pages(np.append(self.pages, other.pages), np.append(self.fills, other.fills))
+        return Pages(np.concatenate((self.pages, other.pages)), np.concatenate((self.fills, other.fills)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ def pieces(past: Pages, of: Pages, at_once: int) -> Iterator[Piece]:
     for index, fill in enumerate(of.fills.tolist()):
         for begin in range(0, fill, at_once):
             rows = LiveRows(min(at_once, fill - begin), begin)
-            fills = of.fills[: index + 1].copy()
-            fills[index] = begin + rows.count
-            yield Piece(past + Pages(of.pages[: index + 1], fills), rows, done + begin)
+            seen = past + Pages(of.pages[: index + 1], of.fills[: index + 1])
+            seen.fills[-1] = begin + rows.count
+            yield Piece(seen, rows, done + begin)
         done += fill
 
 
@@ -131,6 +131,8 @@ class Prefill:
         at_once = self._sizes.prefill.tokens
         take_rows = self._take_frame_rows if len(frame.pages) > 1 else _leave_rows
         of_frame = [(piece, partial(take_rows, piece)) for piece in pieces(past, frame, at_once)]
+        if not len(ids):
+            return of_frame
         behind = pieces(past + frame, suffix, at_once)
         return [*of_frame, *((piece, partial(self._take_ids, ids, piece)) for piece in behind)]
 
