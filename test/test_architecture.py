@@ -7,6 +7,7 @@ import ast
 import re
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,21 @@ def imported(path: Path) -> set[str]:
     return names
 
 
+def imports_among(modules: dict[str, Path]) -> dict[str, set[str]]:
+    """Which of ``modules`` each imports, anywhere in the file: below TYPE_CHECKING and in functions too."""
+    found: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        names = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert node.module and not node.level, f"{path}: expected no relative import"
+                names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        found[module] = names & modules.keys() - {module}
+    return found
+
+
 def inside(path: Path, *folders: str) -> bool:
     return any(path.is_relative_to(PACKAGE / folder) for folder in folders)
 
@@ -53,6 +69,17 @@ def test_only_the_cuda_engine_and_its_benchmarks_import_cupy():
     strangers = [path for path in users if not inside(path, "engines/cuda", "bench")]
     # load.py asks whether a device answers.
     assert [path.name for path in strangers] in ([], ["load.py"])
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    dotted = (".".join(path.relative_to(ROOT).with_suffix("").parts) for path in MODULES)
+    modules = dict(zip((name.removesuffix(".__init__") for name in dotted), MODULES, strict=True))
+    imports = imports_among(modules)
+    assert "vla_edge_ros.engines.cuda.plan.sizes" in imports["vla_edge_ros.engines.cuda.plan.persistent"]
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        raise AssertionError(f"imported in a circle: {' <- '.join(error.args[1])}") from None
 
 
 def test_launch_is_imported_by_launch_files_only():

@@ -40,7 +40,7 @@ __device__ __forceinline__ void attend(Shared& shared, Vec4* pages, const Decode
     *(float4*)(shared.queries + row * QUERY_STRIDE + dim) =
         *(const float4*)(args.queries + (share.kv_head * GROUP + row) * HEAD_DIM + dim);
   }
-  copy_async_wait<0>();  // the weights on their way have had the time at the gate
+  copy_async_wait<0>();  // the weights on their way have had the time at the barrier
   __syncthreads();
   clock.mark(QUERIES_LOADED);
   RowState mine = {};

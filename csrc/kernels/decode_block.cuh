@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What decode_layers.cu is given, how its projections are cut, and a block's shared memory.
+// What decode_layers.cu is given, the tiling of its projections, and a block's shared memory.
 #pragma once
-#include "grid_gates.cuh"
+#include "grid_barrier.cuh"
 #include "layer_stream.cuh"
 #include "merge_key_warps.cuh"
 #include "merge_splits.cuh"
@@ -27,17 +27,17 @@ struct DecodeLayers {
   float* output_partials;
   uint16* activated;
   float* down_partials;
-  GridGates* gates;
-  int* gate_given_up;       // page-locked host memory, as `stop`
+  GridBarriers* barriers;
+  int* cancelled;            // page-locked host memory, as `stop`
   const volatile int* stop;  // nonzero: no later step is wanted
   uint64* times;  // of PhaseClock; or null
   LayerStride stride;
 };
 
-using Qkv = Cut<QKV_ROW_TILES, HIDDEN / TILE_K, 1, QKV_STAGE_TILES>;
-using Output = Cut<HIDDEN / TILE_ROWS, ATTENDED / TILE_K, OUTPUT_PARTS, OUTPUT_STAGE_TILES>;
-using GateUp = Cut<2 * INTERMEDIATE / TILE_ROWS, HIDDEN / TILE_K, 1, GATE_UP_STAGE_TILES>;
-using Down = Cut<HIDDEN / TILE_ROWS, INTERMEDIATE / TILE_K, DOWN_PARTS, DOWN_STAGE_TILES>;
+using Qkv = ProjectionTiling<QKV_ROW_TILES, HIDDEN / TILE_K, 1, QKV_STAGE_TILES>;
+using Output = ProjectionTiling<HIDDEN / TILE_ROWS, ATTENDED / TILE_K, OUTPUT_SPLIT_K, OUTPUT_STAGE_TILES>;
+using GateUp = ProjectionTiling<2 * INTERMEDIATE / TILE_ROWS, HIDDEN / TILE_K, 1, GATE_UP_STAGE_TILES>;
+using Down = ProjectionTiling<HIDDEN / TILE_ROWS, INTERMEDIATE / TILE_K, DOWN_SPLIT_K, DOWN_STAGE_TILES>;
 
 constexpr int VECTOR_WORDS = HIDDEN > ATTENDED ? HIDDEN : ATTENDED;  // pairs and their rests
 constexpr int MOST_MOST_UNITS =

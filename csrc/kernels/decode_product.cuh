@@ -9,7 +9,7 @@ template <class C>
 struct TokenColumns {
   uint32 word[C::MOST_TILES * TILE_STEPS][2];
 
-  // `data`: pairs of the part's first k, and `rest_offset` words on the rests. Column 0 of the tensor-core
+  // `data`: pairs of the split's first k, and `rest_offset` words on the rests. Column 0 of the tensor-core
   // operand is the token, column 1 its rest; the others repeat the two, which costs nothing.
   __device__ __forceinline__ void load(const uint32* data, int rest_offset) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -56,7 +56,7 @@ __device__ __forceinline__ void multiply_units(LayerStream& stream, const TokenC
       }
       if constexpr (WEIGHT_BITS == 8) row_scales[u] = stream.row_scales();
       const int units_behind = C::units() - 1 - unit - u;
-      stream.advance((units_behind + 1) * C::STAGES_A_UNIT - 1 - stage < HELD_STAGES);
+      stream.advance((units_behind + 1) * C::STAGES_A_UNIT - 1 - stage < DEFERRED_STAGES);
     }
 #pragma unroll
     for (int i = 0; i < TILES; ++i) {
@@ -91,13 +91,13 @@ __device__ __forceinline__ void multiply_units(LayerStream& stream, const TokenC
   }
 }
 
-// Where a projection that is split along k leaves a part of its sums.
+// Where a split-K projection leaves the partial sums of one split.
 struct PartialRows {
-  float* part;
+  float* partial;
 
   __device__ __forceinline__ void operator()(int row_tile, int row, float low, float high) const {
-    part[row_tile * TILE_ROWS + row] = low;
-    part[row_tile * TILE_ROWS + row + 8] = high;
+    partial[row_tile * TILE_ROWS + row] = low;
+    partial[row_tile * TILE_ROWS + row + 8] = high;
   }
 };
 

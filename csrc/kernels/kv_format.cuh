@@ -21,7 +21,7 @@ struct Int8Group {
 #pragma unroll
     for (int other = 1; other < 8; other *= 2)
       largest = max(largest, __shfl_xor_sync(lanes, largest, other));
-    // The largest is 64 to 128 steps; from 127.5 on it is cut at 127.
+    // The largest is 64 to 128 steps; from 127.5 on it is clipped to 127.
     const uint32 exponent = max(largest >> 23, 7u) - 6;
     scale = largest < 0x7f800000u ? exponent << 7 : 0x7fc0;  // what is not finite is not hidden
     inverse = __uint_as_float((254 - exponent) << 23);

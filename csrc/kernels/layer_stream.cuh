@@ -2,7 +2,7 @@
 // The weights of all layers as one warp of a persistent kernel takes them, in one ring: what it has asked for
 // arrives while its block waits for others.
 #pragma once
-#include "projection_cut.cuh"
+#include "projection_tiling.cuh"
 
 constexpr int PHASES = 4;
 
@@ -42,10 +42,10 @@ class LayerStream {
 
   // The oldest stage, once it has landed.
   __device__ __forceinline__ const Vec4* wait() {
-    if (HELD_STAGES == 0 || held_ == 0)
+    if (DEFERRED_STAGES == 0 || deferred_ == 0)
       copy_async_wait<STAGES - 1>();
     else
-      wait_held<1>();
+      wait_deferred<1>();
     return ring_.tiles(oldest_);
   }
   __device__ __forceinline__ RowScales row_scales() const { return ring_.row_scales(oldest_); }
@@ -54,35 +54,35 @@ class LayerStream {
   }
 
   // Give it back, once it is in registers, and ask for the next tiles: at once, or in resume().
-  __device__ __forceinline__ void advance(bool hold) {
-    if (hold)
-      ++held_;
+  __device__ __forceinline__ void advance(bool defer) {
+    if (defer)
+      ++deferred_;
     else
       issue(oldest_);
     oldest_ = oldest_ + 1 == STAGES ? 0 : oldest_ + 1;
   }
 
   // The next stage when those before have landed, where `paced`: what queues at the memory delays what the block
-  // waits for at its gate.
+  // waits for at its barrier.
   __device__ __forceinline__ void resume(bool paced) {
 #pragma unroll 1
-    for (bool first = true; held_ > 0; --held_, first = false) {
+    for (bool first = true; deferred_ > 0; --deferred_, first = false) {
       if (paced && !first) copy_async_wait<0>();
-      issue(oldest_ >= held_ ? oldest_ - held_ : oldest_ - held_ + STAGES);
+      issue(oldest_ >= deferred_ ? oldest_ - deferred_ : oldest_ - deferred_ + STAGES);
     }
   }
 
  private:
-  // With `held_` stages not asked for, fewer groups may be on their way.
-  template <int HELD>
-  __device__ __forceinline__ void wait_held() {
-    if constexpr (HELD >= STAGES) {
+  // With `deferred_` stages not asked for, fewer groups may be on their way.
+  template <int DEFERRED>
+  __device__ __forceinline__ void wait_deferred() {
+    if constexpr (DEFERRED >= STAGES) {
       copy_async_wait<0>();
     } else {
-      if (held_ == HELD)
-        copy_async_wait<STAGES - 1 - HELD>();
+      if (deferred_ == DEFERRED)
+        copy_async_wait<STAGES - 1 - DEFERRED>();
       else
-        wait_held<HELD + 1>();
+        wait_deferred<DEFERRED + 1>();
     }
   }
 
@@ -137,5 +137,5 @@ class LayerStream {
   const Vec4* source_;
   const uint32* scales_ = nullptr;
   int phase_ = -1, layer_ = 0, units_left_ = 0, first_ = 0, left_ = 0, unit_jump_ = 0, scale_jump_ = 0;
-  int oldest_ = 0, held_ = 0;
+  int oldest_ = 0, deferred_ = 0;
 };

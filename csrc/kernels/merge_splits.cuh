@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A decode step's attention, merged over its splits inside the output projection. A block merges only the heads
-// of its part of k: with all of them every block would read every split.
+// of its split of k: with all of them every block would read every split.
 #pragma once
 #include "attention_splits.cuh"
 #include "token_rows.cuh"

@@ -5,7 +5,7 @@
 //
 //   operand             token operand of HIDDEN k (token_rows.cuh)
 //   residual_out  f32   [TOKENS][HIDDEN]
-//   residual      f32   [TOKENS][HIDDEN], partials [parts][TOKENS][HIDDEN]
+//   residual      f32   [TOKENS][HIDDEN], partials [split_k][TOKENS][HIDDEN]
 //   weight        f32   [HIDDEN]
 //
 // Block = one token; a thread holds the same pairs of the row throughout.

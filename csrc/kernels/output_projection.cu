@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // output_projection: merge the attention's splits (decode) and multiply by W_o, split along k.
 //
-//   partials  f32   [OUTPUT_PARTS][TOKENS][HIDDEN]; the next RMSNorm adds them to the residual
+//   partials  f32   [OUTPUT_SPLIT_K][TOKENS][HIDDEN]; the next RMSNorm adds them to the residual
 //   attended  f32   attention's partial results, maximum_and_sum beside them (decode)
 //   operand         token operand of HEADS * HEAD_DIM k (several tokens)
 //   weights         tiles of [HIDDEN rows][HEADS * HEAD_DIM]
 //
-// blockIdx.y = part of k.
+// blockIdx.y = split of k (split-K).
 #include "merge_splits.cuh"
 #include "token_operand.cuh"
 
@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
                       const uint32* operand, const Vec4* weights, const ChunkState* state) {
   extern __shared__ __align__(128) char shared[];
   let_successor_start();
-  SkinnyGemm gemm(shared, weights, HIDDEN / TILE_ROWS, ATTENDED / TILE_K, blockIdx.y, OUTPUT_PARTS);
+  SkinnyGemm gemm(shared, weights, HIDDEN / TILE_ROWS, ATTENDED / TILE_K, blockIdx.y, OUTPUT_SPLIT_K);
   wait_for_predecessor();
   uint32* row = (uint32*)(shared + GEMM_BYTES);
 #if TOKENS == 1
@@ -24,9 +24,9 @@ extern "C" __global__ void __launch_bounds__(GEMM_THREADS, GEMM_BLOCKS)
 #else
   const auto tokens = gemm.take_operand(row, operand, ATTENDED);
 #endif
-  float* part = partials + blockIdx.y * TOKENS * HIDDEN;
+  float* partial = partials + blockIdx.y * TOKENS * HIDDEN;
   gemm.multiply(tokens, [&](int row_tile, int row, int token, float low, float high) {
-    float* at = part + token * HIDDEN + row_tile * TILE_ROWS + row;
+    float* at = partial + token * HIDDEN + row_tile * TILE_ROWS + row;
     at[0] = low;
     at[8] = high;
   });

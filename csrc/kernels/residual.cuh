@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The float32 residual stream, and its normalised copy that a projection multiplies.
 //
-// A projection that is split along k leaves one partial sum a part. The consumer adds them to the residual,
+// A split-K projection leaves one partial sum for each split. The consumer adds them to the residual,
 // in order: every block of a decode step does so for itself (24 KB from L2, while its weights arrive), and
 // block 0 writes the sum into the other of two residual buffers, for the next consumer.
 #pragma once
@@ -9,9 +9,9 @@
 
 struct Residual {
   const float* stream;    // [token][HIDDEN]
-  const float* partials;  // [part][token][HIDDEN]
-  int parts;
-  int part_stride;  // floats from one part to the next
+  const float* partials;  // [split][token][HIDDEN]
+  int split_k;
+  int split_stride;  // floats from one split to the next
 };
 
 // One thread's share of a row of HIDDEN, as pairs, in a block of THREADS.
@@ -37,11 +37,11 @@ struct ResidualRow {
   __device__ __forceinline__ void add_partials(const Residual& residual, int token) {
     const float* partial = residual.partials + token * HIDDEN;
 #pragma unroll 4
-    for (int part = 0; part < residual.parts; ++part) {
+    for (int split = 0; split < residual.split_k; ++split) {
 #pragma unroll
       for (int i = 0; i < MINE; ++i) {
         if (!inside(i)) continue;
-        const float2 more = ((const float2*)(partial + part * residual.part_stride))[pair(i)];
+        const float2 more = ((const float2*)(partial + split * residual.split_stride))[pair(i)];
         value[i].x += more.x;
         value[i].y += more.y;
       }

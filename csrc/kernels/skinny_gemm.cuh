@@ -10,8 +10,8 @@
 // (weight_format.cuh). Sums are float32.
 //
 // A block of 8 warps takes row tiles of 16 rows, blockIdx.x, blockIdx.x + gridDim.x, ...; blockIdx.y chooses
-// a part of k (the sum over parts is taken by the consumer, in order). Inside the block each warp takes an
-// eighth of the part for every row tile; the warps' sums meet in shared memory and are added in warp order,
+// a split of k (split-K: the consumer adds the splits, in order). Inside the block each warp takes an
+// eighth of the split for every row tile; the warps' sums meet in shared memory and are added in warp order,
 // so the result does not depend on timing.
 #pragma once
 #include "token_rows.cuh"
@@ -20,7 +20,7 @@
 // Blocks that must fit on one SM: those of the next kernels come to fill their rings while this one computes.
 constexpr int GEMM_BLOCKS = TOKENS == 1 ? 4 : 1;
 constexpr int ROW_PAD = TOKENS == 1 ? 16 : 20;  // floats a token: 20 spreads a warp's writes over all banks
-// BATCH_TILES: row tiles whose sums are kept before the warps meet, chosen by projection.py.
+// BATCH_TILES: row tiles whose sums are kept before the warps meet, chosen by projection_tiling.py.
 // SUM_SETS: with two sets of sums, where there is room, a warp begins the next row tile while others still add
 // up the last one's, and the warps meet once a row tile instead of twice.
 constexpr int SUM_FLOATS = BATCH_TILES * GEMM_WARPS * TOKENS * ROW_PAD;
@@ -69,7 +69,7 @@ struct TokenOperand {
 
 // Of several tokens: what one warp multiplies with every row tile, its slice of k, in its registers. So nothing
 // of the operand is read twice, and shared memory has room for the weights' rings.
-// OPERAND_STEPS: sixteens of the longest slice, chosen by projection.py; 0 where the operand is elsewhere.
+// OPERAND_STEPS: sixteens of the longest slice, chosen by projection_tiling.py; 0 where the operand is elsewhere.
 struct TokenRegisters {
   uint2 kept[OPERAND_STEPS > 0 ? OPERAND_STEPS : 1][COLUMN_TILES / TILES_ABREAST][TILES_ABREAST];
 
@@ -82,13 +82,13 @@ struct TokenRegisters {
 
 class SkinnyGemm {
  public:
-  // `k_steps`: sixteens of a whole row; `part`/`parts`: which share of its tiles this block multiplies.
+  // `k_steps`: sixteens of a whole row; this block multiplies share `k_split` of `split_k` of its tiles.
   __device__ __forceinline__ SkinnyGemm(char* shared, const Vec4* weights, int row_tiles, int k_steps,
-                                        int part, int parts)
+                                        int k_split, int split_k)
       : sums_((float*)(shared + RING_BYTES)),
         row_tiles_(row_tiles),
-        part_first_(k_steps / TILE_STEPS * part / parts),
-        part_count_(k_steps / TILE_STEPS * (part + 1) / parts - part_first_),
+        first_tile_(k_steps / TILE_STEPS * k_split / split_k),
+        tile_count_(k_steps / TILE_STEPS * (k_split + 1) / split_k - first_tile_),
         warp_(threadIdx.x / WARP),
         slice_(warp_slice()),
         stream_((Vec4*)(shared + warp_ * WeightStream::BYTES), weights, k_steps / TILE_STEPS, slice_,
@@ -96,8 +96,8 @@ class SkinnyGemm {
     stream_.fill();
   }
 
-  __device__ __forceinline__ int first_k() const { return part_first_ * WEIGHT_TILE_K; }
-  __device__ __forceinline__ int k_count() const { return part_count_ * WEIGHT_TILE_K; }
+  __device__ __forceinline__ int first_k() const { return first_tile_ * WEIGHT_TILE_K; }
+  __device__ __forceinline__ int k_count() const { return tile_count_ * WEIGHT_TILE_K; }
 
   // What this warp multiplies, from all `k` of the operand: in its registers; or, where they are too few, in
   // shared memory, where each warp copies its own slice and waits for no other; or, on a chip with little of
@@ -119,23 +119,23 @@ class SkinnyGemm {
     } else {
       constexpr int STEP_VECS = TOKENS == 1 ? TILE_K * 2 / 16 : COLUMN_TILES * COLUMN_TILE_BYTES / 16;
       constexpr int VECS_A_TILE = TILE_STEPS * STEP_VECS;
-      const Vec4* from = (const Vec4*)operand + part_first_ * VECS_A_TILE;
+      const Vec4* from = (const Vec4*)operand + first_tile_ * VECS_A_TILE;
       if (!OPERAND_IN_SHARED) return TokenOperand{(const uint32*)from, 0};
       Vec4* to = (Vec4*)shared_operand;
-      const int first = (slice_.first - part_first_) * VECS_A_TILE, count = slice_.count * VECS_A_TILE;
+      const int first = (slice_.first - first_tile_) * VECS_A_TILE, count = slice_.count * VECS_A_TILE;
       for (int i = first + lane; i < first + count; i += WARP) {
         copy16_async(to + i, from + i);
-        if (TOKENS == 1) copy16_async(to + part_count_ * VECS_A_TILE + i, from + k / 8 + i);
+        if (TOKENS == 1) copy16_async(to + tile_count_ * VECS_A_TILE + i, from + k / 8 + i);
       }
       copy_async_commit();
       copy_async_wait<0>();
       __syncwarp();
-      return TokenOperand{(const uint32*)shared_operand, part_count_ * WEIGHT_TILE_K / 2};
+      return TokenOperand{(const uint32*)shared_operand, tile_count_ * WEIGHT_TILE_K / 2};
     }
   }
 
   // Multiply; `store(row_tile, row, token, low, high)` gets the sums of rows `row` (0..7) and `row` + 8 of
-  // a row tile. `tokens` starts at this part's first k. Every thread of the block must call this.
+  // a row tile. `tokens` starts at this split's first k. Every thread of the block must call this.
   template <class Tokens, class Store>
   __device__ __forceinline__ void multiply(const Tokens& tokens, Store store) {
     float* sums = sums_;
@@ -165,12 +165,12 @@ class SkinnyGemm {
 
  private:
   __device__ __forceinline__ WarpSlice warp_slice() const {
-    const int begin = part_count_ * warp_ / GEMM_WARPS, end = part_count_ * (warp_ + 1) / GEMM_WARPS;
-    return {part_first_ + begin, end - begin};
+    const int begin = tile_count_ * warp_ / GEMM_WARPS, end = tile_count_ * (warp_ + 1) / GEMM_WARPS;
+    return {first_tile_ + begin, end - begin};
   }
 
   __device__ __forceinline__ TokenOperand slice_of(const TokenOperand& tokens) const {
-    return tokens.from((slice_.first - part_first_) * TILE_STEPS);
+    return tokens.from((slice_.first - first_tile_) * TILE_STEPS);
   }
   __device__ __forceinline__ const TokenRegisters& slice_of(const TokenRegisters& tokens) const {
     return tokens;
@@ -279,7 +279,7 @@ class SkinnyGemm {
   }
 
   float* sums_;
-  int row_tiles_, part_first_, part_count_, warp_;
+  int row_tiles_, first_tile_, tile_count_, warp_;
   WarpSlice slice_;
   WeightStream stream_;
 };

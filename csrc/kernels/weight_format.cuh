@@ -57,11 +57,11 @@ struct RowScales {
   float low, high;
 };
 
-// sum += scales * part, rounded once, so that every pass that cuts k alike has the same bits
+// sum += scales * partial, rounded once, so that every pass that splits k alike has the same bits
 __device__ __forceinline__ void add_scaled(Accumulator& sum, const RowScales& scales,
-                                           const Accumulator& part) {
-  sum.v[0] = __fmaf_rn(scales.low, part.v[0], sum.v[0]);
-  sum.v[1] = __fmaf_rn(scales.low, part.v[1], sum.v[1]);
-  sum.v[2] = __fmaf_rn(scales.high, part.v[2], sum.v[2]);
-  sum.v[3] = __fmaf_rn(scales.high, part.v[3], sum.v[3]);
+                                           const Accumulator& partial) {
+  sum.v[0] = __fmaf_rn(scales.low, partial.v[0], sum.v[0]);
+  sum.v[1] = __fmaf_rn(scales.low, partial.v[1], sum.v[1]);
+  sum.v[2] = __fmaf_rn(scales.high, partial.v[2], sum.v[2]);
+  sum.v[3] = __fmaf_rn(scales.high, partial.v[3], sum.v[3]);
 }

@@ -9,7 +9,7 @@
 #pragma once
 #include "weight_format.cuh"
 
-// STAGE_TILES, STAGES: tiles a copy and copies in flight, chosen for each projection by projection.py.
+// STAGE_TILES, STAGES: tiles a copy and copies in flight, chosen for each projection by projection_tiling.py.
 // Scales a lane has in a stage, of 4 bytes: two float32 of int8 rows, or two bfloat16 for each group that
 // STAGE_TILES tiles can touch.
 constexpr int STAGE_SCALES = WEIGHT_BITS == 8   ? 2

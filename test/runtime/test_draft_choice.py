@@ -11,7 +11,7 @@ from vla_edge_ros.types import ChunkTimes
 
 TOKENS = (4, 5, 6)
 ROOM_MS = 31.0
-PLAIN_MS, HELD_MS, WRONG_MS = 9.9, 2.3, 12.8  # of an early build on an H200
+PLAIN_MS, ACCEPTED_MS, REJECTED_MS = 9.9, 2.3, 12.8  # of an early build on an H200
 
 
 def chunk(drafted, total_ms, completed=True):
@@ -38,19 +38,19 @@ def started():
 
 
 def test_a_calm_scene_is_drafted_always():
-    assert run(started(), HELD_MS, 500) == 500
+    assert run(started(), ACCEPTED_MS, 500) == 500
 
 
 def test_a_scene_that_moves_is_drafted_once_in_a_while():
-    offered = run(started(), WRONG_MS, 17 * 50)
+    offered = run(started(), REJECTED_MS, 17 * 50)
     assert offered == 50
 
 
-def test_after_a_calm_time_a_few_wrong_drafts_end_it_and_one_that_holds_brings_it_back():
+def test_after_a_calm_time_a_few_rejected_drafts_end_it_and_accepted_ones_bring_it_back():
     choice = started()
-    run(choice, HELD_MS, 100)
-    assert 3 <= run(choice, WRONG_MS, TRY_AGAIN) <= 5
-    assert run(choice, HELD_MS, 2 * TRY_AGAIN) >= TRY_AGAIN - 5
+    run(choice, ACCEPTED_MS, 100)
+    assert 3 <= run(choice, REJECTED_MS, TRY_AGAIN) <= 5
+    assert run(choice, ACCEPTED_MS, 2 * TRY_AGAIN) >= TRY_AGAIN - 5
 
 
 def test_a_device_that_slows_down_does_not_end_drafts_that_still_pay():
@@ -60,13 +60,13 @@ def test_a_device_that_slows_down_does_not_end_drafts_that_still_pay():
     assert slow > 150
 
 
-def test_a_chunk_that_was_cut_with_a_draft_speaks_against_drafts():
+def test_a_chunk_that_was_aborted_with_a_draft_speaks_against_drafts():
     choice = started()
     choice.learn(chunk(True, 1.0, completed=False))
     assert choice.offer(TOKENS, ROOM_MS) == ()
 
 
-def test_a_cut_chunk_without_a_draft_changes_no_average():
+def test_an_aborted_chunk_without_a_draft_changes_no_average():
     choice = started()
     choice.learn(chunk(True, 9.0))
     choice.learn(chunk(False, 0.5, completed=False))
@@ -86,7 +86,7 @@ def test_a_draft_is_tried_at_least_once_in_seventeen_chunks(costs):
 def test_a_try_waits_for_a_cycle_that_can_afford_it():
     """Room for a plain chunk and not for 1.25 times one: no try. No room even for it: nothing to lose."""
     choice = started()
-    choice.learn(chunk(True, WRONG_MS))
+    choice.learn(chunk(True, REJECTED_MS))
     for _ in range(2 * TRY_AGAIN):
         assert choice.offer(TOKENS, PLAIN_MS + 1.0) == ()
         choice.learn(chunk(False, PLAIN_MS))

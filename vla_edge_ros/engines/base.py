@@ -36,7 +36,7 @@ class Vision:
 class Decoded:
     """``tokens``: the action tokens, the prefill's first; fewer than asked for where ``stopped``.
 
-    ``step_ms``: one entry for each pass behind the prefill; drafts that hold make them fewer than the tokens.
+    ``step_ms``: one entry for each pass behind the prefill; accepted draft tokens make them fewer.
     """
 
     tokens: tuple[int, ...]
@@ -69,8 +69,8 @@ class Engine(Protocol):
     """A decoder with a paged KV cache, driven a chunk at a time.
 
     One chunk is ``embed_frame``, ``prefill``, ``decode`` with the same view. The prefill's last row gives
-    the first action token, so ``decode(view, n, ...)`` runs ``n - 1`` steps, or fewer where a draft holds.
-    Where the layout decodes in parallel the prefill gives all tokens, and no step is run.
+    the first action token, so ``decode(view, n, ...)`` runs ``n - 1`` steps, or fewer where draft tokens are
+    accepted. Where the layout decodes in parallel the prefill gives all tokens, and no step is run.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Engine(Protocol):
     def prefill(self, view: CacheView, draft: Sequence[int] = (), suffix: Sequence[int] = ()) -> float:
         """Run all layers over the vision tokens and ``suffix``, store keys and values; return ms.
 
-        ``draft``: a guess at the action's token ids, which an engine may check in the same pass. It changes
+        ``draft``: draft tokens for the action, which an engine may verify in the same pass. They change
         the time that a chunk takes and never its tokens. ``suffix``: token ids behind the frame, at most
         ``SequenceLayout.suffix_tokens``; nothing of them is kept.
         """

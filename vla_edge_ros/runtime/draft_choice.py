@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from vla_edge_ros.types import ChunkTimes
 
-WEIGHT = 0.3  # of a new chunk in each average: three wrong drafts after a calm time end the drafting
-MOST_OF_PLAIN = 1.25  # of a chunk without a draft: the most that one with wrong guesses takes
+WEIGHT = 0.3  # of a new chunk in each average: three rejected drafts after a calm time end the drafting
+MOST_OF_PLAIN = 1.25  # of a chunk without a draft: the most that one with a rejected draft takes
 TRY_AGAIN = 16  # chunks without a draft before one is tried: a sixteenth of the loss, half a second at 30 Hz
 
 
@@ -37,7 +37,7 @@ class DraftChoice:
         return tuple(last_tokens) if harmless and self._plain_chunks >= TRY_AGAIN else ()
 
     def learn(self, times: ChunkTimes) -> None:
-        """Take a chunk's times. One that was cut would have taken longer: a draft then counts as dear."""
+        """Take a chunk's times. An aborted one would have taken longer: a draft then counts as dear."""
         if times.drafted:
             tried = self._plain_chunks >= TRY_AGAIN
             self._plain_chunks = 0

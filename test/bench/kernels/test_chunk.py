@@ -63,7 +63,7 @@ def test_kernel_rows_cover_every_pass_and_family(small_engine):
     times = measure_engine(engine, frames=20, repeats=3, seed=0)
     assert all(len(measured["chunk_ms"]) == 3 for measured in times.values())
     steps = {draft: len(measured["decode_step_ms"]) for draft, measured in times.items()}
-    assert steps == {"none": 21, "held": 0, "wrong": 21}
+    assert steps == {"none": 21, "accepted": 0, "rejected": 21}
     rows = kernel_rows(engine, 640, 1e12)
     families = {"qkv", "attention", "output", "gate_up", "down"}
     assert {(row["pass"], row["kernels"]) for row in rows} == {

@@ -32,7 +32,7 @@ def test_each_point_is_measured_from_the_last_one_a_block_came_by():
     attending = {row["until"]: row["cycles"] for row in rows if row["blocks"] == "attending"}
     others = {row["until"]: row["cycles"] for row in rows if row["blocks"] == "others"}
     assert attending["scores"] == 10 and "scores" not in others
-    assert others["gate: attention"] == 2 * 60  # from "QKV stored", six points on
+    assert others["barrier: attention"] == 2 * 60  # from "QKV stored", six points on
     assert attending["next layer"] == others["next layer"] == 500
 
 
@@ -41,7 +41,7 @@ def test_the_points_of_a_real_step_come_one_after_the_other():
     from vla_edge_ros.bench.kernels.decode_phases import measure
     from vla_edge_ros.config import VlaConfig
     from vla_edge_ros.engines.cuda.load.device import current_device
-    from vla_edge_ros.engines.cuda.plan.sizes import plan
+    from vla_edge_ros.engines.cuda.plan.planner import plan
     from vla_edge_ros.model.decoder_config import resolve
 
     config = VlaConfig()

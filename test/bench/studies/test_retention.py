@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vla_edge_ros.bench.report import write_json
-from vla_edge_ros.bench.studies import retention, retention_trials
+from vla_edge_ros.bench.studies import retention_replay, retention_trials
 from vla_edge_ros.bench.studies.footage import Footage, join, read_clips
 from vla_edge_ros.kv_cache.eviction import POLICY_NAMES
 
@@ -23,14 +23,14 @@ def clips(data_dir) -> list[Footage]:
 
 
 @pytest.fixture(scope="module")
-def joined(clips) -> retention.Prepared:
-    return retention.prepare(join(retention.JOINED, clips, 150))
+def joined(clips) -> retention_replay.Prepared:
+    return retention_replay.prepare(join(retention_replay.JOINED, clips, 150))
 
 
 @pytest.fixture(scope="module")
 def rows(joined) -> dict:
-    chosen = retention.policies()
-    return {name: retention.evaluate(joined, name, policy, SIZE) for name, policy in chosen.items()}
+    chosen = retention_replay.policies()
+    return {name: retention_replay.evaluate(joined, name, policy, SIZE) for name, policy in chosen.items()}
 
 
 @pytest.mark.parametrize("name", LOOKING)
@@ -79,15 +79,15 @@ def test_policy_keeps_what_its_rule_says_over_the_full_similarity_matrix(joined,
     kind, rule = retention_trials.TRIALS[trial]
     similarity = retention_trials.cosines(descriptors[kind][:frames])
     expected = retention_trials.keep(rule, similarity, part.stamps_ns.astype(float), 64)
-    kept = retention.replay(part, descriptors, retention.policies()[policy], 64, expected)
+    kept = retention_replay.replay(part, descriptors, retention_replay.policies()[policy], 64, expected)
     for seen, positions in expected.items():
         np.testing.assert_array_equal(kept[seen], positions)
 
 
 def test_rows_have_a_score_for_every_policy_and_survive_json(tmp_path, clips):
     shortest = min(clips, key=len)
-    assert retention.sizes_for(len(shortest)) == [16]
-    rows = retention.run([retention.prepare(shortest)])
+    assert retention_replay.sizes_for(len(shortest)) == [16]
+    rows = retention_replay.run([retention_replay.prepare(shortest)])
     write_json(tmp_path / "retention.json", "a command", rows)
     back = json.loads((tmp_path / "retention.json").read_text())["rows"]
     assert {row["policy"] for row in back} == {*POLICY_NAMES, "semantic_newer"}
@@ -110,8 +110,8 @@ def test_rows_have_a_score_for_every_policy_and_survive_json(tmp_path, clips):
     [(36, [16]), (64, [32]), (251, [64, 32]), (252, [126, 64, 32])],
 )
 def test_cache_sizes_leave_at_least_half_of_a_clip_to_be_forgotten(frames, sizes):
-    assert retention.sizes_for(frames) == sizes
+    assert retention_replay.sizes_for(frames) == sizes
 
 
 def test_checkpoints_start_after_the_cache_is_full_and_end_with_the_stream():
-    assert retention.checkpoints(526, 126) == [226, 326, 426, 526]
+    assert retention_replay.checkpoints(526, 126) == [226, 326, 426, 526]

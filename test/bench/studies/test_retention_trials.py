@@ -4,15 +4,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vla_edge_ros.bench.studies import retention, retention_trials
+from vla_edge_ros.bench.studies import retention_replay, retention_trials
 from vla_edge_ros.bench.studies.footage import Footage
 
 
 @pytest.fixture
-def stream() -> retention.Prepared:
+def stream() -> retention_replay.Prepared:
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (70, 64, 128, 3), dtype=np.uint8)
-    return retention.prepare(Footage("made", pixels, np.arange(70) * 33_000_000, np.zeros(70, np.int64)))
+    return retention_replay.prepare(
+        Footage("made", pixels, np.arange(70) * 33_000_000, np.zeros(70, np.int64))
+    )
 
 
 def test_every_trial_is_scored_against_time_thinning(stream):

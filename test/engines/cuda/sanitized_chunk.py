@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What test_sanitizer.py runs under compute-sanitizer: a small model, a prompt, three chunks.
 
-Each runs once more with a draft that holds in part. The frames between them are written, not computed: under
-the tool a launch takes long.
+Each runs once more with a draft that is accepted in part. The frames between them are written, not
+computed: under the tool a launch takes long.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main(head_dim: int, weights: str, kv: str) -> None:
         engine.embed_frame(pixels)
         engine.prefill(view)
         tokens = engine.decode(view, 8, lambda _: False).tokens
-        # The first five guesses hold, the sixth does not: a pass behind the frame, one without, a plain step.
+        # The sixth draft token is rejected: a pass behind the frame, a verification pass, a plain step.
         draft = [*tokens[:5], *(303 - 37 + (token - 265) % 37 for token in tokens[5:])]
         engine.embed_frame(pixels)
         engine.prefill(view, draft)

@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("cupy")
 
 from vla_edge_ros.engines.cuda.plan.chunk_state import state_dtype
-from vla_edge_ros.engines.cuda.plan.persistent import GATES
+from vla_edge_ros.engines.cuda.plan.grid_barrier import BARRIERS, STOPPED
 from vla_edge_ros.engines.cuda.run import decode_steps
-from vla_edge_ros.engines.cuda.run.decode_steps import STOPPED, DecodeSteps
+from vla_edge_ros.engines.cuda.run.decode_steps import DecodeSteps
 from vla_edge_ros.errors import EngineError
 
 MS = {"kernels": 2.0, "persistent": 1.0}
@@ -131,20 +131,20 @@ def test_a_stopped_kernel_is_no_error(device):
     steps.use("persistent")
     steps.run(0, 2)
     steps.stop()
-    steps.gate_given_up[0] = STOPPED
+    steps.cancelled[0] = STOPPED
     assert steps.stop_asked[0] == 1
     assert steps.run(1, 2) == 1.0
 
 
-def test_a_gate_given_up_names_it_and_the_next_steps_are_graphs_of_kernels(device):
+def test_a_barrier_timeout_names_it_and_the_next_steps_are_graphs_of_kernels(device):
     steps = steps_on(device)
     steps.use("persistent")
 
-    def give_up():
-        steps.gate_given_up[0] = 1 + GATES.index("output")
+    def time_out():
+        steps.cancelled[0] = 1 + BARRIERS.index("output")
 
-    device.fails["persistent"] = give_up
-    with pytest.raises(EngineError, match="at the gate output for"):
+    device.fails["persistent"] = time_out
+    with pytest.raises(EngineError, match="at the grid barrier output after"):
         steps.run(0, 2)
     assert steps.kind == "kernels" and steps.run(0, 2) == 2.0
 

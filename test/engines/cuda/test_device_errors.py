@@ -61,7 +61,7 @@ def engine():
     """Loaded, as far as embedding a frame needs it."""
     made = module.CudaEngine(VlaConfig())
     made.stream, made._prefill, made._taken = Stream(), Prefill(), ExitStack()
-    made._verify_graph = made.steps = made.passes = made.kernels = None
+    made._action = made.steps = made.passes = made.kernels = None
     made._view, made._embedded, made.is_loaded = None, False, True
     made._taken.callback(made.stream.synchronize)
     return made

@@ -75,13 +75,13 @@ def set_residual(engine, run, pass_name, rng, stream, partials):
     """Random residual and partial sums; returns the Residual argument and the sum, in the kernel's order."""
     variant = engine.sizes.passes[pass_name]
     shape = (variant.tokens, engine.sizes.decoder.hidden_size)
-    parts = (variant.output if partials == "output_partials" else variant.down).parts
-    total, split = normal(rng, *shape), normal(rng, parts, *shape)
+    split_k = (variant.output if partials == "output_partials" else variant.down).split_k
+    total, split = normal(rng, *shape), normal(rng, split_k, *shape)
     set_buffer(engine, f"{pass_name}_{stream}", total)
     set_buffer(engine, f"{pass_name}_{partials}", split)
     for part in split:
         total = total + part
-    argument = run.residual(engine.buffers[f"{pass_name}_{stream}"], partials, parts)
+    argument = run.residual(engine.buffers[f"{pass_name}_{stream}"], partials, split_k)
     return argument, total
 
 
@@ -203,7 +203,7 @@ def test_attention_and_output_projection_over_gapped_pages(
     if pass_name == "prefill":
         got = inspect.read_operand(engine, "prefill_operand", variant.rows, case.decoder.q_size)[:tokens]
         assert relative_error(got, attended) < 2 * BFLOAT16_ERROR  # of the queries
-    shape = (variant.output.parts, variant.tokens, case.decoder.hidden_size)
+    shape = (variant.output.split_k, variant.tokens, case.decoder.hidden_size)
     output = engine.buffers.array(f"{pass_name}_output_partials", np.float32, shape).get().sum(0)[:tokens]
     expected = ops.linear(attended, weights.tensor(layer_prefix(0) + "self_attn.o_proj.weight"))
     assert relative_error(output, expected) < 2 * BFLOAT16_ERROR
@@ -240,7 +240,7 @@ def test_down_projection(engine, case, weights, run, pass_name, inspect, rng):
     run.launch_down(engine.stream.ptr, 0)
     synchronize()
 
-    shape = (variant.down.parts, variant.tokens, case.decoder.hidden_size)
+    shape = (variant.down.split_k, variant.tokens, case.decoder.hidden_size)
     got = engine.buffers.array(f"{pass_name}_down_partials", np.float32, shape).get().sum(0)[:tokens]
     inner = case.decoder.intermediate_size
     weight = weights.tensor(layer_prefix(0) + "mlp.down_proj.weight")
@@ -264,11 +264,11 @@ def test_head_takes_the_last_live_token_and_embeds_the_best(
     expected = weights.rows(head_name(decoder), rows) @ operand
     got = inspect.logits(engine)
     assert relative_error(got, expected) < FLOAT32_ERROR
-    token = int(engine._tokens_out[1 if pass_name == "decode" else 0])
+    token = int(engine.host.tokens_out[1 if pass_name == "decode" else 0])
     assert token == sizes.head_first + int(np.argmax(got))
     embedded = engine.buffers.array("next_token", np.float32, (decoder.hidden_size,)).get()
     np.testing.assert_array_equal(embedded, weights.rows(EMBEDDING, [token])[0])
-    assert engine._status[0] == 0
+    assert engine.host.status[0] == 0
 
 
 def test_patch_embedding_and_pooled_embedding(engine, case, stored, rng):

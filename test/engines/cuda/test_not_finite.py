@@ -60,7 +60,7 @@ class InMemory:
     def rows(self, name, indices):
         return self.tensor(name)[np.asarray(indices)]
 
-    def spoil(self, name, at, value):
+    def make_not_finite(self, name, at, value):
         elements = self.raw(name)[1].copy()
         if self.type_name == "bfloat16":
             elements[at] = {np.inf: 0x7F80, -np.inf: 0xFF80}.get(value, 0x7FC0)
@@ -150,7 +150,7 @@ def loaded(request):
     engine.close()
 
 
-SPOILED = {
+NOT_FINITE_AT = {
     EMBEDDING: (2, 3),
     "lm_head.weight": (300, 191),
     layer_prefix(1) + "self_attn.k_proj.weight": (63, 0),
@@ -173,10 +173,10 @@ def test_a_stored_weight_that_is_not_finite_is_refused_by_name_and_place(loaded,
     decoder = loaded.sizes.decoder
     load(InMemory(decoder, type_name))
     values = [np.nan, np.inf, -np.inf, *([3.4e38, -3.4e38] if type_name == "float32" else [])]
-    for name, at in SPOILED.items():
+    for name, at in NOT_FINITE_AT.items():
         for value in values:
             weights = InMemory(decoder, type_name)
-            weights.spoil(name, at, value)
+            weights.make_not_finite(name, at, value)
             with pytest.raises(WeightsError) as caught:
                 load(weights)
             assert str(caught.value).startswith(f"{name}: "), value
@@ -211,7 +211,7 @@ def never_stop(_):
 
 
 class HeadRow:
-    """One row of the head on the device, whose logit ``spoil`` makes NaN or infinite; ``mend`` undoes it."""
+    """One row of the head on the device: ``make_not_finite`` changes its logit, ``restore`` undoes it."""
 
     def __init__(self, engine, row):
         sizes = engine.sizes
@@ -231,11 +231,11 @@ class HeadRow:
         self._part = whole[target.offset + at : target.offset + at + size].view(self._dtype)
         self._kept = self._part.get()
 
-    def spoil(self, value):
+    def make_not_finite(self, value):
         bits = {np.inf: 0x7F80, -np.inf: 0xFF80}.get(value, 0x7FC0)
         self._set(np.array([value if self._dtype is np.float32 else bits], self._dtype))
 
-    def mend(self):
+    def restore(self):
         self._set(self._kept)
 
     def _set(self, values):
@@ -247,7 +247,7 @@ class HeadRow:
 
 @pytest.fixture
 def chunk(engine, case, rng):
-    """A frame, its view, the tokens of its action, and a head row that is none of them; mended in the end."""
+    """A frame, its view, its action's tokens, and a head row that is none of them, restored in the end."""
     pixels, view = frame_of(rng, case), view_of(case, [6, 2, 5])
     engine.embed_frame(pixels)
     engine.prefill(view)
@@ -255,7 +255,7 @@ def chunk(engine, case, rng):
     chosen = {token - engine.sizes.head_first for token in tokens}
     row = HeadRow(engine, max(row for row in range(engine.sizes.head_rows) if row not in chosen))
     yield SimpleNamespace(pixels=pixels, view=view, tokens=tokens, row=row)
-    row.mend()
+    row.restore()
     if "persistent" in engine.steps.kinds:
         engine.steps.use("persistent", ahead=False)
 
@@ -266,7 +266,7 @@ def begin(engine, chunk, draft=()):
 
 
 def assert_whole_again(engine, chunk, draft=()):
-    chunk.row.mend()
+    chunk.row.restore()
     begin(engine, chunk, draft)
     assert engine.decode(chunk.view, ACTION_TOKENS, never_stop).tokens == chunk.tokens
 
@@ -276,10 +276,10 @@ def assert_whole_again(engine, chunk, draft=()):
 def test_one_bad_logit_fails_the_prefill_and_the_next_chunk_is_whole(engine, case, chunk, value):
     from vla_edge_ros.bench.kernels import inspection
 
-    chunk.row.spoil(value)
+    chunk.row.make_not_finite(value)
     with pytest.raises(EngineError, match="expected finite logits, got NaN or infinity from the prefill"):
         begin(engine, chunk)
-    assert np.count_nonzero(~np.isfinite(inspection.logits(engine))) == 1, "expected one logit to be spoiled"
+    assert np.count_nonzero(~np.isfinite(inspection.logits(engine))) == 1, "expected one such logit"
     assert np.isfinite(inspection.hidden(engine, "prefill")[: case.config.frame.tokens]).all()
     assert_whole_again(engine, chunk)
 
@@ -295,38 +295,39 @@ def test_one_bad_logit_fails_each_decode_step(engine, chunk, kind):
         for step in (0,) if queued else (0, 3, 6):
             begin(engine, chunk)
 
-            def spoil_before(step_ms, step=step, value=value):
+            def make_not_finite_before(step_ms, step=step, value=value):
                 if len(step_ms) == step:
-                    chunk.row.spoil(value)
+                    chunk.row.make_not_finite(value)
                 return False
 
             with pytest.raises(EngineError, match=f"expected finite logits, .* decode step {step + 1}$"):
-                engine.decode(chunk.view, ACTION_TOKENS, spoil_before)
+                engine.decode(chunk.view, ACTION_TOKENS, make_not_finite_before)
             assert_whole_again(engine, chunk)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_one_bad_logit_fails_the_pass_that_verifies_a_draft(engine, chunk, value):
-    """A pass that says so is followed by one without drafts, which tells whose fault it was: the chunk's."""
-    chunk.row.spoil(value)
+    """A pass that says so is followed by one without a draft, which tells whose fault it was: the chunk's."""
+    chunk.row.make_not_finite(value)
     with pytest.raises(EngineError, match="expected finite logits, .* the prefill"):
         begin(engine, chunk, chunk.tokens)
     engine._prefill._drafted.run()  # the same pass once more, by itself
-    assert engine._status[0] != 0
-    chunk.row.mend()
+    assert engine.host.status[0] != 0
+    chunk.row.restore()
     engine._prefill._drafted.run()
-    assert engine._status[0] == 0
+    assert engine.host.status[0] == 0
 
     first = engine.sizes.head_first
-    wrong = [first + (chunk.tokens[0] - first + 1) % 2, *chunk.tokens[1:]]  # so that a second pass verifies
-    begin(engine, chunk, wrong)
-    assert engine._status[0] == 0
-    chunk.row.spoil(value)
+    # So that a verification pass follows.
+    rejected = [first + (chunk.tokens[0] - first + 1) % 2, *chunk.tokens[1:]]
+    begin(engine, chunk, rejected)
+    assert engine.host.status[0] == 0
+    chunk.row.make_not_finite(value)
     with pytest.raises(EngineError, match="expected finite logits, .* decode step 1$"):
         engine.decode(chunk.view, ACTION_TOKENS, never_stop)
-    assert engine._status[0] != 0, "expected the pass that verified to have said so, before the plain step"
-    assert_whole_again(engine, chunk, wrong)
+    assert engine.host.status[0] != 0, "expected the verification pass to have said so, before the plain step"
+    assert_whole_again(engine, chunk, rejected)
 
 
 @pytest.mark.gpu
@@ -338,9 +339,9 @@ def test_rows_that_fill_up_a_tile_may_hold_anything(engine, case, chunk):
     kept = poisoned.get()
     poisoned.fill(0x7FC0)  # NaN
     try:
-        engine._draft_ids[:] = 1
+        engine.host.draft_ids[:] = 1
         begin(engine, chunk, chunk.tokens[:3])
-        assert engine._status[0] == 0, "expected the drafted pass to hold"
+        assert engine.host.status[0] == 0, "expected the drafted pass to be finite"
         assert engine.decode(chunk.view, ACTION_TOKENS, never_stop).tokens == chunk.tokens
     finally:
         poisoned.set(kept)

@@ -18,7 +18,8 @@ except (ImportError, RuntimeError) as error:
 from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, FrameConfig, VlaConfig
 from vla_edge_ros.engines.cuda.load import nvrtc, probe
 from vla_edge_ros.engines.cuda.load.kernels import loading_sources, pass_sources
-from vla_edge_ros.engines.cuda.plan.sizes import Device, plan
+from vla_edge_ros.engines.cuda.plan.device_sizes import Device
+from vla_edge_ros.engines.cuda.plan.planner import plan
 from vla_edge_ros.errors import KernelCompileError
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B, DecoderConfig
 

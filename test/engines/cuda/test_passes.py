@@ -15,7 +15,8 @@ from vla_edge_ros.config import EngineConfig, VlaConfig  # noqa: E402
 from vla_edge_ros.engines.cuda.load.kernels import SIGNATURES, Residual  # noqa: E402
 from vla_edge_ros.engines.cuda.load.packed_weights import WeightLoader, targets, weight_needs  # noqa: E402
 from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs  # noqa: E402
-from vla_edge_ros.engines.cuda.plan.sizes import Device, plan  # noqa: E402
+from vla_edge_ros.engines.cuda.plan.device_sizes import Device  # noqa: E402
+from vla_edge_ros.engines.cuda.plan.planner import plan  # noqa: E402
 from vla_edge_ros.engines.cuda.run.passes import Pass, launch_embed_frame  # noqa: E402
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B  # noqa: E402
 from vla_edge_ros.model.random_weights import RandomWeights  # noqa: E402
@@ -118,16 +119,17 @@ def test_embedding_a_frame_is_three_kernels(recorded):
 
 def test_the_busiest_block_reads_little_more_than_its_share(config):
     decode = plan(QWEN2_5_CODER_1_5B, config, H200).decode
-    for cut, row_tiles in ((decode.qkv, 128), (decode.output, 96), (decode.gate_up, 1120), (decode.down, 96)):
-        busiest = -(-row_tiles // cut.blocks) / cut.parts
+    projections = ((decode.qkv, 128), (decode.output, 96), (decode.gate_up, 1120), (decode.down, 96))
+    for tiling, row_tiles in projections:
+        busiest = -(-row_tiles // tiling.blocks) / tiling.split_k
         assert busiest <= 1.08 * row_tiles / H200.multiprocessors
 
 
 def test_two_kernels_of_a_decode_step_share_an_sm_where_they_overlap(config):
     sizes = plan(QWEN2_5_CODER_1_5B, config, H200)
-    for cut in (sizes.decode.qkv, sizes.decode.output, sizes.decode.gate_up, sizes.decode.down):
+    for tiling in (sizes.decode.qkv, sizes.decode.output, sizes.decode.gate_up, sizes.decode.down):
         blocks_an_sm = 1 if config.engine.weights == "bf16" else 2
-        assert 2 * blocks_an_sm * cut.shared_bytes <= H200.shared_bytes_sm
+        assert 2 * blocks_an_sm * tiling.shared_bytes <= H200.shared_bytes_sm
 
 
 def test_every_tensor_has_a_target_inside_its_buffer(recorded):

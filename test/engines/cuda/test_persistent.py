@@ -12,8 +12,10 @@ pytest.importorskip("cupy")
 
 from vla_edge_ros.config import CacheConfig, EngineConfig, VlaConfig
 from vla_edge_ros.engines.cuda.plan.device_sizes import Device
-from vla_edge_ros.engines.cuda.plan.persistent import GATES, PersistentDecode, plan_persistent
-from vla_edge_ros.engines.cuda.plan.sizes import plan
+from vla_edge_ros.engines.cuda.plan.grid_barrier import BARRIERS
+from vla_edge_ros.engines.cuda.plan.persistent import plan_persistent
+from vla_edge_ros.engines.cuda.plan.planner import plan
+from vla_edge_ros.engines.cuda.plan.sizes import PersistentDecode
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B
 from vla_edge_ros.model.random_weights import RandomWeights
@@ -37,7 +39,7 @@ def planned(device, config=None, decoder=QWEN2_5_CODER_1_5B):
 def test_a_step_fits_large_chips_in_every_format(device, weights, draft, kv):
     fit = planned(device, VlaConfig(engine=EngineConfig(weights=weights, draft=draft, kv=kv)))
     assert isinstance(fit, PersistentDecode), fit
-    assert fit.blocks == device.multiprocessors and fit.held_stages < fit.stages
+    assert fit.blocks == device.multiprocessors and fit.deferred_stages < fit.stages
     assert fit.shared_bytes <= device.shared_bytes
 
 
@@ -48,7 +50,7 @@ def test_a_step_fits_large_chips_in_every_format(device, weights, draft, kv):
 def test_gate_up_is_asked_for_ahead_where_a_quarter_of_the_l2_holds_it(l2_megabytes, weights, units):
     device = replace(H200, l2_bytes=l2_megabytes << 20)  # a row tile a block is 6.2 MB
     fit = planned(device, VlaConfig(engine=EngineConfig(weights=weights)))
-    assert fit.ahead_units == units and fit.macros()["AHEAD_UNITS"] == units
+    assert fit.prefetch_units == units and fit.macros()["PREFETCH_UNITS"] == units
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_tokens_logits_and_cache_are_those_of_the_graph_of_kernels(both, case, r
 @pytest.mark.gpu
 @pytest.mark.parametrize("wanted", ["kernels", "persistent", "auto"])
 def test_the_kind_that_was_asked_for_is_used(small_case, wanted):
-    """``auto`` measures both: a step of a few small layers is too short for one kernel's gates."""
+    """``auto`` measures both: a step of a few small layers is too short for one kernel with grid barriers."""
     from vla_edge_ros.engines.cuda.engine import CudaEngine
 
     config = replace(small_case.config, engine=replace(small_case.config.engine, decode_step=wanted))
@@ -226,7 +228,7 @@ def test_an_error_while_steps_are_queued_leaves_an_engine_that_works(both, case,
 
 @pytest.mark.gpu
 def test_a_block_that_never_comes_is_reported_and_not_waited_for(load_case, rng):
-    """One block too few: every gate waits in vain. Then a whole launch, on the same counters."""
+    """One block too few: every grid barrier times out. Then a whole launch, on the same counters."""
     from vla_edge_ros.engines.cuda.load.kernels import load_kernels, persistent_source
     from vla_edge_ros.engines.cuda.run.graphs import TimedGraph
     from vla_edge_ros.engines.cuda.run.passes import Pass
@@ -241,13 +243,13 @@ def test_a_block_that_never_comes_is_reported_and_not_waited_for(load_case, rng)
     hasty = load_kernels([(file, names, {**macros, "MOST_POLLS": 20000})], engine.sizes.device, True)
     kernels = {**engine.kernels, "decode": {**engine.kernels["decode"], **hasty}}
     fewer = replace(engine.sizes.persistent, blocks=engine.sizes.persistent.blocks - 1)
-    outs = (engine._tokens_out.ctypes.data, engine._status.ctypes.data)
+    outs = engine.host.addresses_out
     run = Pass("decode", replace(engine.sizes, persistent=fewer), kernels, engine.buffers, *outs)
-    host = (engine.steps.gate_given_up.ctypes.data, engine.steps.stop_asked.ctypes.data)
+    host = (engine.steps.cancelled.ctypes.data, engine.steps.stop_asked.ctypes.data)
     first = engine.buffers["next_token"]
     engine.steps.stop_asked[0] = 0
     TimedGraph(engine.stream, lambda: run.launch_persistent(engine.stream.ptr, first, *host)).run()
-    with pytest.raises(EngineError, match=rf"gate ({'|'.join(GATES)}) for \d+ polls"):
-        engine.steps._require_passed_gates()
+    with pytest.raises(EngineError, match=rf"grid barrier ({'|'.join(BARRIERS)}) after \d+ polls"):
+        engine.steps._require_passed_barriers()
     engine.steps.use("persistent", ahead=False)
     assert chunk_bits(engine, pixels, view)[0] == tokens

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which sizes are taken and how they are cut; what is refused, with the numbers."""
+"""Which sizes are taken and their tiling; what is refused, with the numbers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, FrameConfig, VlaConfig
+from vla_edge_ros.engines.cuda.plan.device_sizes import Device
 from vla_edge_ros.engines.cuda.plan.kv_page import KV_FORMATS
-from vla_edge_ros.engines.cuda.plan.projection import GEMM_WARPS, MOST_RING_BYTES, TILE_K, plan_projections
-from vla_edge_ros.engines.cuda.plan.sizes import QKV_TOKEN_BYTES, Device, plan
+from vla_edge_ros.engines.cuda.plan.planner import QKV_TOKEN_BYTES, plan
+from vla_edge_ros.engines.cuda.plan.projection_tiling import (
+    GEMM_WARPS,
+    MOST_RING_BYTES,
+    TILE_K,
+    plan_projections,
+)
 from vla_edge_ros.engines.cuda.plan.token_rows import TokenRows
 from vla_edge_ros.engines.cuda.plan.weight_format import FORMATS, TILE_ROWS
 from vla_edge_ros.errors import EngineError
@@ -99,14 +105,15 @@ def test_every_accepted_size_fits_every_chip_in_every_format(decoder, device, fr
     if sizes.persistent:
         assert sizes.persistent.shared_bytes <= device.shared_bytes
     for variant in sizes.passes.values():
-        for cut in (variant.qkv, variant.output, variant.gate_up, variant.down, variant.head, variant.patch):
-            assert cut.shared_bytes <= device.shared_bytes
-            assert cut.blocks >= 1 and cut.stages >= 1 and 1 <= cut.stage_tiles <= 6
-            ring = cut.stages * cut.weights.stage_bytes(cut.stage_tiles)
-            assert ring <= MOST_RING_BYTES and GEMM_WARPS * ring < cut.shared_bytes
+        layer = (variant.qkv, variant.output, variant.gate_up, variant.down)
+        for tiling in (*layer, variant.head, variant.patch):
+            assert tiling.shared_bytes <= device.shared_bytes
+            assert tiling.blocks >= 1 and tiling.stages >= 1 and 1 <= tiling.stage_tiles <= 6
+            ring = tiling.stages * tiling.weights.stage_bytes(tiling.stage_tiles)
+            assert ring <= MOST_RING_BYTES and GEMM_WARPS * ring < tiling.shared_bytes
         own = variant.tokens * QKV_TOKEN_BYTES
         assert variant.qkv.shared_bytes + own <= device.shared_bytes, "qkv.cu's places and turns are beside"
-        assert variant.qkv.parts == variant.gate_up.parts == 1, "their epilogues need whole sums"
+        assert variant.qkv.split_k == variant.gate_up.split_k == 1, "their epilogues need whole sums"
         attention = variant.attention
         assert attention.shared_bytes <= device.shared_bytes and attention.threads <= 1024
         assert attention.splits <= 32
@@ -119,8 +126,8 @@ def test_every_accepted_size_fits_every_chip_in_every_format(decoder, device, fr
         assert variant.attention.key_warps == decode.attention.key_warps
         assert variant.attention.action_splits == decode.attention.action_splits
         for family in ("qkv", "output", "gate_up", "down", "head"):
-            cut, step = getattr(variant, family), getattr(decode, family)
-            assert (cut.parts, cut.stage_tiles) == (step.parts, step.stage_tiles)
+            tiling, step = getattr(variant, family), getattr(decode, family)
+            assert (tiling.split_k, tiling.stage_tiles) == (step.split_k, step.stage_tiles)
     assert sizes.passes["drafted"].attention.frame_splits == sizes.prefill.attention.frame_splits
 
 
@@ -150,13 +157,13 @@ def test_drafts_need_room_for_every_token_of_an_action(names, draft, room):
 def test_no_cut_is_much_worse_than_the_best_possible(token_tiles, row_tiles, k_tiles, device):
     """The busiest block reads at most twice its fair share, where there is enough to share out."""
     step = TokenRows(0, 1)
-    (cut,) = plan_projections(
+    (tiling,) = plan_projections(
         [step], row_tiles, k_tiles, 8, device.multiprocessors, device.shared_bytes, device.shared_bytes_sm
     )
-    busiest = -(-row_tiles // cut.blocks) * -(-k_tiles // cut.parts)
+    busiest = -(-row_tiles // tiling.blocks) * -(-k_tiles // tiling.split_k)
     fair = row_tiles * k_tiles / device.multiprocessors
     assert busiest <= max(2 * fair, -(-k_tiles // 8) * 2)
-    assert cut.blocks * cut.parts <= max(device.multiprocessors, cut.parts)
+    assert tiling.blocks * tiling.split_k <= max(device.multiprocessors, tiling.split_k)
 
 
 @pytest.mark.parametrize(("weights", "padded"), [("bf16", 8976), ("int8", 8992), ("int4", 9024)])

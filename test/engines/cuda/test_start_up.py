@@ -12,7 +12,7 @@ pytest.importorskip("cupy")
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.cuda import engine as module
-from vla_edge_ros.engines.cuda.plan.sizes import Device
+from vla_edge_ros.engines.cuda.plan.device_sizes import Device
 from vla_edge_ros.errors import EngineError, WeightsError
 
 
@@ -39,12 +39,12 @@ def given_back(monkeypatch):
     return names
 
 
-@pytest.mark.parametrize("stage", ["_load_weights", "_take_host_memory", "_capture"])
+@pytest.mark.parametrize("stage", ["_load_weights", "_capture"])
 def test_what_was_taken_is_given_back_in_reverse(given_back, monkeypatch, stage):
     def fail(self):
         raise WeightsError("a tensor is missing")
 
-    for name in ("_load_weights", "_take_host_memory", "_capture"):
+    for name in ("_load_weights", "_capture"):
         monkeypatch.setattr(module.CudaEngine, name, fail if name == stage else lambda self: None)
     engine = module.CudaEngine(VlaConfig())
     with pytest.raises(WeightsError, match="missing"):
@@ -58,14 +58,12 @@ def test_what_was_taken_is_given_back_in_reverse(given_back, monkeypatch, stage)
 
 def test_a_loaded_engine_no_longer_samples_its_memory(given_back, monkeypatch):
     during = []
-    for name in ("_load_weights", "_take_host_memory", "_capture"):
+    for name in ("_load_weights", "_capture"):
         monkeypatch.setattr(module.CudaEngine, name, lambda self: during.append(list(given_back)))
     engine = module.CudaEngine(VlaConfig())
     engine.load()
-    assert during == [[], [], []] and given_back == ["sampler"]
-    engine._verify_graph = engine._prefill = engine.steps = engine.passes = (
-        None  # what the capture would have made
-    )
+    assert during == [[], []] and given_back == ["sampler"]
+    engine._action = engine._prefill = engine.steps = engine.passes = None  # what the capture would have made
     engine.close()
     engine.close()
     assert given_back == ["sampler", "stream", "buffers"]

@@ -16,13 +16,18 @@ _KINDS = (
     ("bf16", "off", "kernels", "the same, a decode step as a graph of kernels"),
     ("int8", "off", "persistent", "`engine.draft: none`, int8"),
     ("int4", "off", "persistent", "`engine.draft: none`, int4"),
-    ("bf16", "wrong", "persistent", "`engine.draft: last_action` (default), bf16, all draft tokens rejected"),
-    ("bf16", "held", "persistent", "the same, all draft tokens accepted"),
+    (
+        "bf16",
+        "rejected",
+        "persistent",
+        "`engine.draft: last_action` (default), bf16, all draft tokens rejected",
+    ),
+    ("bf16", "accepted", "persistent", "the same, all draft tokens accepted"),
 )
 
 
 def engine_row(weights: str = "bf16", draft: str = "off", step: str = "persistent") -> Row:
-    """This engine's row; ``draft``: off, none, held (all accepted) or wrong (all rejected)."""
+    """This engine's row; ``draft``: off, none, accepted or rejected (all draft tokens)."""
     return row("chunk-h200", engine=ENGINE, weights=weights, draft=draft, decode_step=step)
 
 
@@ -54,13 +59,13 @@ def saved(weights: str) -> str:
 
 def drafts_add_ms() -> str:
     """How much longer a prefill is with draft tokens than in an engine without drafts."""
-    with_drafts, without = engine_row(draft="held"), engine_row()
+    with_drafts, without = engine_row(draft="accepted"), engine_row()
     return short(float(with_drafts["prefill_ms"]["median"]) - float(without["prefill_ms"]["median"]))
 
 
 def rejected_factor(weights: str) -> str:
     """A chunk whose draft tokens are all rejected, as a multiple of one in an engine without drafts."""
-    return f"{chunk_ms(weights, 'wrong') / chunk_ms(weights):.2f}"
+    return f"{chunk_ms(weights, 'rejected') / chunk_ms(weights):.2f}"
 
 
 def median(key: str, weights: str = "bf16", draft: str = "off", step: str = "persistent") -> str:

@@ -15,11 +15,18 @@ FOLDER = ROOT / "docs" / "benchmarks"
 Row = dict[str, Any]
 
 
+# What files say that were written before the programs had these words.
+_DRAFTS = {"held": "accepted", "wrong": "rejected"}
+
+
 @cache
 def rows(name: str) -> tuple[Row, ...]:
     """All rows of ``docs/benchmarks/<name>.json``."""
     document = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    return tuple(document["rows"])
+    return tuple(
+        {**each, "draft": _DRAFTS.get(each["draft"], each["draft"])} if "draft" in each else each
+        for each in document["rows"]
+    )
 
 
 def row(name: str, **wanted: Any) -> Row:

@@ -86,8 +86,8 @@ def measured_table() -> str:
     lines = [
         ("**H200, one chunk** of 1.5 B sizes, without drafts, bf16", chunk("bf16", "off")),
         ("the same, int8 / int4 weights", f"{chunk('int8', 'off')}, {chunk('int4', 'off')}"),
-        ("the same, default (drafts), every draft token rejected", chunk("bf16", "wrong")),
-        ("the same, every draft token accepted (only while an action repeats)", chunk("bf16", "held")),
+        ("the same, default (drafts), every draft token rejected", chunk("bf16", "rejected")),
+        ("the same, every draft token accepted (only while an action repeats)", chunk("bf16", "accepted")),
         ("the same in torch.compile with a CUDA graph", f"{pair(compiled)} ms"),
         ("the same in Hugging Face transformers, eager", f"{pair(eager)} ms"),
         ("**H200, whole graph**, 16.7 ms period, 15 minutes, without drafts", graph(plain)),

@@ -2,10 +2,10 @@
 """One chunk on the GPU, side by side: this engine, and PyTorch in the forms people run it in.
 
 All take the same sizes, the same number of cached slots and the same tokens: one prefill of the frame's
-vision tokens, then 7 decode steps. This engine also with a draft of the action's tokens: one that holds,
-which takes the prefill alone, and one that is wrong throughout. Times of prefill and decode steps are the
-device's (events); a chunk's is the wall clock from its first call to its last token on the host. Weights are
-seeded random: speed does not depend on their values.
+vision tokens, then 7 decode steps. This engine also with a draft of the action's tokens: one that is
+accepted, which takes the prefill alone, and one that is rejected throughout. Times of prefill and decode
+steps are the device's (events); a chunk's is the wall clock from its first call to its last token on the
+host. Weights are seeded random: speed does not depend on their values.
 
 Run ``python -m vla_edge_ros.bench.kernels.chunk --weights bf16,int8,int4 --drafts none,last_action
 --decode-steps auto,kernels --peers --json docs/benchmarks/chunk-h200.json``.
@@ -31,7 +31,7 @@ from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.engines.cuda.load.memory import MB
 from vla_edge_ros.engines.cuda.load.packed_weights import layer_offsets
-from vla_edge_ros.engines.cuda.plan.projection import GEMM_THREADS, TILE_K
+from vla_edge_ros.engines.cuda.plan.projection_tiling import GEMM_THREADS, TILE_K
 from vla_edge_ros.engines.cuda.plan.weight_format import FORMATS, TILE_BYTES
 from vla_edge_ros.types import CacheView
 
@@ -62,8 +62,8 @@ def measure_engine(
 ) -> dict[str, dict[str, list[float]]]:
     """Fill ``frames`` pages with frames, then run chunks whose new frame goes to the last of them.
 
-    Times by draft, ``none``, ``held`` and ``wrong``, interleaved on the same frames; raises where a draft
-    changes a token.
+    Times by draft, ``none``, ``accepted`` and ``rejected``, interleaved on the same frames; raises where a
+    draft changes a token.
     """
     rng = np.random.default_rng(seed)
     width, height, _ = engine.sizes.frame
@@ -81,14 +81,14 @@ def measure_engine(
     for count in range(1, frames):
         engine.embed_frame(rng.integers(0, 256, shape, np.uint8))
         engine.prefill(view_of(count))
-    drafts = ("none", "held", "wrong") if engine.sizes.draft_tokens else ("none",)
+    drafts = ("none", "accepted", "rejected") if engine.sizes.draft_tokens else ("none",)
     times: dict[str, dict[str, list[float]]] = {draft: {name: [] for name in TIMES} for draft in drafts}
     view = view_of(frames)
     tokens: tuple[int, ...] = ()
     for repeat in range(WARM_UP_CHUNKS + repeats):
         pixels = rng.integers(0, 256, shape, np.uint8)
         for name in drafts:
-            draft = {"none": (), "held": tokens, "wrong": _all_wrong(engine, tokens)}[name]
+            draft = {"none": (), "accepted": tokens, "rejected": _all_rejected(engine, tokens)}[name]
             begin = time.perf_counter()
             vision_ms = engine.embed_frame(pixels).vision_ms
             embedded = time.perf_counter()
@@ -109,7 +109,7 @@ def measure_engine(
     return times
 
 
-def _all_wrong(engine: CudaEngine, tokens: tuple[int, ...]) -> tuple[int, ...]:
+def _all_rejected(engine: CudaEngine, tokens: tuple[int, ...]) -> tuple[int, ...]:
     first, rows = engine.sizes.head_first, engine.sizes.head_rows
     return tuple(first + (token - first + 1) % rows for token in tokens)
 
@@ -156,7 +156,7 @@ def run_engine(config: VlaConfig, frames: int, repeats: int) -> list[Row]:
     print(f"{config.engine.weights}: start-up {start_s:.2f} s on {engine.sizes.device.name}")
     times = measure_engine(engine, frames, repeats, config.model.seed)
     slots = engine.sizes.page_slots + frames * engine.sizes.frame_tokens
-    off = {"none": "off"} if not engine.sizes.draft_tokens else {}  # a cut of its own
+    off = {"none": "off"} if not engine.sizes.draft_tokens else {}  # planned without drafts
     rows = [
         chunk_row(
             "vla_edge_ros", config.engine.weights, config.action.head, off.get(draft, draft), slots, measured

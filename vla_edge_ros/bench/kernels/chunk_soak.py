@@ -4,7 +4,7 @@
 ``python -m vla_edge_ros.bench.kernels.chunk_soak --minutes 60 [--weights int8] [--kv int8] [--json PATH]``
 
 A few frames over a full cache are visited in random order, each time with another draft: none, the right one,
-one with a wrong guess at a random place, a random one. Tokens, the last logits and the keys and values of the
+one with another token at a random place, a random one. Tokens, the last logits and the keys and values of the
 frame and the action, of all layers, must be those of the first visit, bit for bit.
 """
 
@@ -31,12 +31,12 @@ CHECK_EVERY = 10  # chunks between two looks at the cache's bits, which take abo
 
 def drafts_of(rng: np.random.Generator, tokens: tuple[int, ...], ids: np.ndarray) -> dict[str, list[int]]:
     """Each kind of draft for an action that is ``tokens``."""
-    spoiled = list(tokens)
-    spoiled[rng.integers(len(tokens))] = int(rng.choice(ids))
+    one_wrong = list(tokens)
+    one_wrong[rng.integers(len(tokens))] = int(rng.choice(ids))
     return {
         "none": [],
         "right": list(tokens),
-        "one_wrong": spoiled,
+        "one_wrong": one_wrong,
         "random": rng.choice(ids, len(tokens)).tolist(),
     }
 

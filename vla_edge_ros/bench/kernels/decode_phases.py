@@ -31,10 +31,10 @@ from vla_edge_ros.errors import EngineError
 STEPS, WARM_UP_STEPS = 20, 3
 # PhasePoint of phase_clock.cuh: what has been done since the point before.
 POINTS = (
-    "layer begun", "gate: down", "norm before QKV", "QKV multiplied", "QKV stored", "gate: QKV",
-    "queries loaded", "scores", "values", "key warps merged", "gate: attention", "splits merged",
-    "output multiplied", "output stored", "gate: output", "norm before gate/up", "gate/up multiplied",
-    "gate/up stored", "gate: gate/up", "down multiplied", "down stored",
+    "layer begun", "barrier: down", "norm before QKV", "QKV multiplied", "QKV stored", "barrier: QKV",
+    "queries loaded", "scores", "values", "key warps merged", "barrier: attention", "splits merged",
+    "output multiplied", "output stored", "barrier: output", "norm before gate/up", "gate/up multiplied",
+    "gate/up stored", "barrier: gate/up", "down multiplied", "down stored",
 )  # fmt: skip
 
 
@@ -77,15 +77,15 @@ def _measure(engine: CudaEngine) -> list[dict[str, Any]]:
     file, names, macros = persistent_source(sizes)
     timed = load_kernels([(file, names, {**macros, "PHASE_TIMES": 1})], sizes.device, overlap=True)
     kernels = {**engine.kernels, "decode": {**engine.kernels["decode"], **timed}}
-    outs = (engine._tokens_out.ctypes.data, engine._status.ctypes.data)
+    outs = engine.host.addresses_out
     decode = Pass("decode", sizes, kernels, engine.buffers, *outs)
     times = cupy.zeros((plan.blocks, sizes.decoder.num_hidden_layers, len(POINTS)), np.uint64)
-    host = (engine.steps.gate_given_up.ctypes.data, engine.steps.stop_asked.ctypes.data)
+    host = (engine.steps.cancelled.ctypes.data, engine.steps.stop_asked.ctypes.data)
     first = engine.buffers["next_token"]
     graph = TimedGraph(
         engine.stream, lambda: decode.launch_persistent(engine.stream.ptr, first, *host, times.data.ptr)
     )
-    state, slots = engine._states["decode"], sizes.page_slots
+    state, slots = engine.host.states["decode"], sizes.page_slots
     pages = np.random.default_rng(0).permutation(sizes.pages)
     fills = np.full(sizes.pages, slots)
     fills[-1] = 1

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.engines.cuda.plan.buffers import kv_layer_bytes, page_bytes
 from vla_edge_ros.engines.cuda.plan.kv_page import PageOrder
-from vla_edge_ros.engines.cuda.plan.projection import TILE_K
+from vla_edge_ros.engines.cuda.plan.projection_tiling import TILE_K
 from vla_edge_ros.engines.cuda.plan.token_rows import TILE_TOKENS, TokenRows
 from vla_edge_ros.model.bfloat16 import bfloat16_to_float32, float32_to_bfloat16
 
@@ -115,9 +115,9 @@ def residual(engine: CudaEngine, name: str, stream: str, partials: str) -> Float
     """The residual stream with a projection's partial sums added, in order: ``[token, hidden]``."""
     variant = engine.sizes.passes[name]
     shape = (variant.tokens, engine.sizes.decoder.hidden_size)
-    parts = variant.output.parts if partials == "output_partials" else variant.down.parts
+    split_k = variant.output.split_k if partials == "output_partials" else variant.down.split_k
     total = engine.buffers.array(f"{name}_{stream}", np.float32, shape).get()
-    for part in engine.buffers.array(f"{name}_{partials}", np.float32, (parts, *shape)).get():
+    for part in engine.buffers.array(f"{name}_{partials}", np.float32, (split_k, *shape)).get():
         total = total + part
     return total
 

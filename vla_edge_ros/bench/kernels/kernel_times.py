@@ -60,8 +60,8 @@ def _families(engine: CudaEngine, name: str) -> dict[str, Callable[[int], None]]
     run, stream, variant = engine.passes[name], engine.stream.ptr, engine.sizes.passes[name]
     memory = engine.buffers
     a, b = memory[f"{name}_residual_a"], memory[f"{name}_residual_b"]
-    into_layer = run.residual(a, "down_partials", variant.down.parts)
-    between = run.residual(b, "output_partials", variant.output.parts)
+    into_layer = run.residual(a, "down_partials", variant.down.split_k)
+    between = run.residual(b, "output_partials", variant.output.split_k)
     return {
         "qkv": lambda layer: run.launch_qkv(stream, layer, into_layer, b),
         "attention": lambda layer: run.launch_attention(stream, layer),

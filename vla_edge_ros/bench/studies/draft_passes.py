@@ -17,7 +17,7 @@ from typing import Any
 
 from vla_edge_ros.bench.report import command, print_table, write_json
 from vla_edge_ros.console import console_program
-from vla_edge_ros.engines.cuda.run.drafts import passes_needed
+from vla_edge_ros.engines.cuda.run.speculative_decoding import passes_needed
 from vla_edge_ros.recording.cycle_table import read_table
 
 Tokens = tuple[int, ...]

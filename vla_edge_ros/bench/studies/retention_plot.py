@@ -11,7 +11,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from vla_edge_ros.bench.studies import retention
+from vla_edge_ros.bench.studies.retention_replay import JOINED, Prepared, policies, replay
 from vla_edge_ros.types import NS_PER_S
 
 _SHOWN = ("fifo", "semantic", "semantic_newer", "reservoir", "time_thinning", "bridge")
@@ -27,20 +27,18 @@ _COLOURS = {
 }
 
 
-def draw_all(
-    streams: Sequence[retention.Prepared], rows: Sequence[dict[str, Any]], folder: Path
-) -> Iterable[Path]:
+def draw_all(streams: Sequence[Prepared], rows: Sequence[dict[str, Any]], folder: Path) -> Iterable[Path]:
     """Write the plots into ``folder``: kept frames for the joined and the longest clip, and coverage."""
     matplotlib.use("Agg")
     folder.mkdir(parents=True, exist_ok=True)
-    joined = next(stream for stream in streams if stream.footage.name == retention.JOINED)
+    joined = next(stream for stream in streams if stream.footage.name == JOINED)
     longest = max((s for s in streams if s is not joined), key=lambda stream: len(stream.footage))
     for stream in (joined, longest):
         yield _save(draw_kept(stream, 64), folder / f"retention-kept-{stream.footage.name}.png")
-    yield _save(draw_coverage(rows, retention.JOINED), folder / "retention-coverage.png")
+    yield _save(draw_coverage(rows, JOINED), folder / "retention-coverage.png")
 
 
-def draw_kept(stream: retention.Prepared, frames_kept: int) -> Figure:
+def draw_kept(stream: Prepared, frames_kept: int) -> Figure:
     """A panel a policy. A vertical line through a panel meets the frames kept at that moment."""
     footage = stream.footage
     seconds = footage.stamps_ns / NS_PER_S
@@ -48,9 +46,9 @@ def draw_kept(stream: retention.Prepared, frames_kept: int) -> Figure:
     moments = np.unique(np.searchsorted(seconds, drawn_at, side="right"))
     figure = Figure(figsize=(12, 7), layout="constrained")
     panels = figure.subplots(2, 3, sharex=True, sharey=True)
-    policies = retention.policies()
+    every_policy = policies()
     for panel, name in zip(panels.flat, _SHOWN, strict=True):
-        kept_at = retention.replay(footage, stream.descriptors, policies[name], frames_kept, moments)
+        kept_at = replay(footage, stream.descriptors, every_policy[name], frames_kept, moments)
         seen = np.concatenate([np.full(len(kept), seconds[count - 1]) for count, kept in kept_at.items()])
         frame = np.concatenate([seconds[kept] for kept in kept_at.values()])
         for cut in seconds[np.flatnonzero(np.diff(footage.scenes)) + 1]:

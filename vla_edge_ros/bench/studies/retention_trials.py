@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 from vla_edge_ros.bench.report import print_table
 from vla_edge_ros.bench.studies import retention_metrics as metrics
 from vla_edge_ros.bench.studies.footage import join, read_clips
-from vla_edge_ros.bench.studies.retention import Prepared, checkpoints, default_data, prepare, sizes_for
+from vla_edge_ros.bench.studies.retention_replay import (
+    Prepared,
+    checkpoints,
+    default_data,
+    prepare,
+    sizes_for,
+)
 from vla_edge_ros.console import console_program
 
 _PROTECT_LATEST = 8

@@ -20,15 +20,16 @@ from vla_edge_ros.engines.base import Decoded, Vision, check_view, suffix_places
 from vla_edge_ros.engines.cuda.load.device import current_device
 from vla_edge_ros.engines.cuda.load.device_errors import FAILURES, device_failure, explain
 from vla_edge_ros.engines.cuda.load.kernels import load_kernels, loading_sources, pass_sources
-from vla_edge_ros.engines.cuda.load.memory import MB, DeviceMemory, PeakSampler, pinned_array
+from vla_edge_ros.engines.cuda.load.memory import MB, DeviceMemory, PeakSampler
 from vla_edge_ros.engines.cuda.load.packed_weights import PIECE_BYTES, WeightLoader, weight_needs
 from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs
-from vla_edge_ros.engines.cuda.plan.chunk_state import NO_ROWS, LiveRows, state_dtype, write_state
-from vla_edge_ros.engines.cuda.plan.sizes import plan
+from vla_edge_ros.engines.cuda.plan.chunk_state import NO_ROWS, LiveRows, write_state
+from vla_edge_ros.engines.cuda.plan.planner import plan
+from vla_edge_ros.engines.cuda.run.action_decoder import ActionDecoder
 from vla_edge_ros.engines.cuda.run.decode_steps import DecodeSteps
-from vla_edge_ros.engines.cuda.run.drafts import DraftedTokens
-from vla_edge_ros.engines.cuda.run.graphs import TimedGraph, copy_to_device
-from vla_edge_ros.engines.cuda.run.passes import Pass, draft_rows, launch_embed_drafts, set_draft_rows
+from vla_edge_ros.engines.cuda.run.graphs import copy_to_device
+from vla_edge_ros.engines.cuda.run.host_memory import HostMemory
+from vla_edge_ros.engines.cuda.run.passes import Pass, set_draft_rows
 from vla_edge_ros.engines.cuda.run.prefill import Pages, Prefill
 from vla_edge_ros.engines.failures import raises_engine_errors
 from vla_edge_ros.engines.numpy_ops import rope_angles
@@ -41,13 +42,10 @@ from vla_edge_ros.types import CacheView, MemoryReport
 log = logging.getLogger(__name__)
 
 
-NOT_FINITE = {1: "hidden states", 2: "logits"}  # the status beside a token, of candidate.cuh
-
-
 @raises_engine_errors(*FAILURES, explain=explain)
 class CudaEngine:
     """``engines.base.Engine`` on one GPU. For tests and benchmarks: ``sizes``, ``stream``,
-    ``buffers``, ``kernels``, ``passes`` and ``steps``.
+    ``buffers``, ``kernels``, ``host``, ``passes`` and ``steps``.
 
     ``lost``: why nothing but ``close`` works any more; else empty.
     """
@@ -77,7 +75,6 @@ class CudaEngine:
             taken.callback(self.stream.synchronize)
             with closing(PeakSampler()) as self._sampler:  # a running engine never asks the driver
                 self._load_weights()
-                self._take_host_memory()
                 self._capture()
             self._taken = taken.pop_all()
         self._view: CacheView | None = None
@@ -110,45 +107,28 @@ class CudaEngine:
         del loader
         self.buffers.give_back_unused()
 
-    def _take_host_memory(self) -> None:
-        self._tokens_out = pinned_array((self.sizes.page_slots + 1,), np.int32)
-        self._status = pinned_array((self.sizes.page_slots + 1,), np.int32)
-        self._draft_ids = pinned_array((max(self.sizes.draft_tokens, 1),), np.int32)
-        self._states = {name: pinned_array((1,), state_dtype(self.sizes.pages)) for name in self.sizes.passes}
-
     def _capture(self) -> None:
         """Upload and first launch included, so that no cycle pays for them."""
         sizes, memory, stream = self.sizes, self.buffers, self.stream
-        out = (self._tokens_out.ctypes.data, self._status.ctypes.data)
-        self.passes = {name: Pass(name, sizes, self.kernels, memory, *out) for name in sizes.passes}
+        self.host = host = HostMemory(sizes)
+        self.passes = {
+            name: Pass(name, sizes, self.kernels, memory, *host.addresses_out) for name in sizes.passes
+        }
         frame_row, action_row = (LiveRows(1), NO_ROWS), (NO_ROWS, LiveRows(1))
         for name, rows in {"decode": action_row, "prefill": frame_row, "verify": action_row}.items():
             if name in sizes.passes:
-                write_state(self._states[name], [0], [1], sizes.page_slots, *rows)
+                write_state(host.states[name], [0], [1], sizes.page_slots, *rows)
         if sizes.draft_tokens:
             one_each = (LiveRows(1), LiveRows(1))
-            write_state(self._states["drafted"], [0, 1], [1, 1], sizes.page_slots, *one_each)
-        copy_to_device(stream.ptr, memory["decode_state"], self._states["decode"])
+            write_state(host.states["drafted"], [0, 1], [1, 1], sizes.page_slots, *one_each)
+        copy_to_device(stream.ptr, memory["decode_state"], host.states["decode"])
         kernels = self.kernels["prefill"]
-        self._prefill = Prefill(stream, sizes, kernels, memory, self.passes, self._states, self._draft_ids)
+        self._prefill = Prefill(stream, sizes, kernels, memory, self.passes, host)
         self.steps = DecodeSteps(stream, self.passes["decode"], memory, sizes)
-        graphs = list(self._prefill.graphs)
-        self._verify_graph: TimedGraph | None = None
-        if sizes.draft_tokens and not sizes.has_queries:
-
-            def verify() -> None:
-                launch_embed_drafts(stream.ptr, sizes, kernels, memory)
-                self.passes["verify"].launch(stream.ptr, draft_rows(sizes, memory))
-
-            copies = (
-                (memory["verify_state"], self._states["verify"]),
-                (memory["draft_ids"], self._draft_ids),
-            )
-            self._verify_graph = TimedGraph(stream, verify, *copies)
-            graphs.append(self._verify_graph)
-        for graph in graphs:
+        self._action = ActionDecoder(stream, sizes, kernels, memory, self.passes, self.steps, host)
+        for graph in (*self._prefill.graphs, *self._action.graphs):
             graph.run()
-        self.steps.choose(self._config.engine.decode_step, self._states["decode"])
+        self.steps.choose(self._config.engine.decode_step, host.states["decode"])
 
     def write_prompt(self, token_ids: NDArray[np.int64], pages: Sequence[int]) -> None:
         self._require_loaded()
@@ -162,7 +142,7 @@ class CudaEngine:
             Pages.of((), ()),
             Pages.of(pages[: len(fills)], fills),
             ids,
-            lambda: self._require_finite("the prompt's forward pass"),
+            lambda: self.host.require_finite("the prompt's forward pass"),
         )
 
     def _checked_ids(self, token_ids: Sequence[int] | NDArray[np.int64], what: str) -> NDArray[np.int64]:
@@ -187,32 +167,30 @@ class CudaEngine:
         if not self._embedded:
             raise EngineError("expected embed_frame before prefill")
         check_view(view, self.sizes.layout)
-        ids, guesses = self._checked_ids(suffix, "suffix tokens"), self._usable(draft)
+        ids, drafted = self._checked_ids(suffix, "suffix tokens"), self._usable(draft)
         self._view, self._embedded = None, False
-        self._first_step: int | None = None
         frame = Pages(view.frame_pages, self.sizes.layout.frame_fills)
         behind = Pages.of(*suffix_places(view, self.sizes.layout, len(ids)))
         *first, (last, take_rows) = self._prefill.chunk_pieces(Pages(*view.past), frame, behind, ids)
         prefill_ms = 0.0
         for piece, take in first:
             prefill_ms += self._prefill.run(piece, take)
-            self._require_finite("the prefill")
-        self._seen = last.seen
-        if rows := self._queries or len(guesses):
-            self._draft_ids[: len(guesses)] = guesses
+            self.host.require_finite("the prefill")
+        self._action.begin(last.seen, view.action_page)
+        if rows := self._queries or len(drafted):
+            self.host.draft_ids[: len(drafted)] = drafted
             prefill_ms += self._prefill.run_drafted(last, take_rows, view.action_page, rows)
             if self._queries:
-                self._require_finite("the prefill")
-            elif self._status[0]:
-                guesses, rows = [], 0  # the frame's own may be finite: once more without
+                self.host.require_finite("the prefill")
+            elif self.host.status[0]:
+                drafted, rows = [], 0  # the frame's own may be finite: once more without
         if not rows:
-            prefill_ms += self._prefill.run_last(last, take_rows, lambda: self._prepare_steps(view, 1))
-            self._require_finite("the prefill")
-        self._action = DraftedTokens(guesses)
+            prefill_ms += self._prefill.run_last(last, take_rows, lambda: self._action.prepare_steps(1))
+            self.host.require_finite("the prefill")
         if self._queries:
-            self._action.settle_all(self._tokens_out[: rows + 1].tolist())
+            self._action.take_all(rows + 1)
         else:
-            self._action.settle(self._tokens_out.tolist(), guesses)
+            self._action.take_prefill(drafted)
         self._view = view
         return prefill_ms
 
@@ -227,71 +205,21 @@ class CudaEngine:
         self._view = None  # the steps overwrite what the prefill left for them
         step_ms: list[float] = []
         try:
-            while (settled := len(self._action.tokens)) < count:
+            while (accepted := len(self._action.accepted)) < count:
                 if should_stop(tuple(step_ms)):
-                    return Decoded(tuple(self._action.tokens), tuple(step_ms), stopped=True)
-                guesses = self._action.guesses(count)
-                step_ms.append(self._verify(view, guesses) if guesses else self._plain_step(view, count))
+                    return Decoded(tuple(self._action.accepted), tuple(step_ms), stopped=True)
+                step_ms.append(self._action.run_pass(count))
         finally:
-            if settled < count:
+            if accepted < count:
                 self.steps.stop()
-        return Decoded(tuple(self._action.tokens[:count]), tuple(step_ms), stopped=False)
-
-    def _prepare_steps(self, view: CacheView, settled: int) -> int:
-        """For plain steps from the last of ``settled`` tokens on, in a row; returns ``settled``."""
-        self._first_step = settled
-        seen = self._seen + Pages.of([view.action_page], [settled])
-        rows, at = LiveRows(1, settled - 1), settled - 1
-        slots = self.sizes.page_slots
-        write_state(self._states["decode"], seen.pages, seen.fills, slots, action=rows, step=at)
-        copy_to_device(self.stream.ptr, self.buffers["decode_state"], self._states["decode"])
-        return settled
-
-    def _plain_step(self, view: CacheView, count: int) -> float:
-        """Settles one token."""
-        at = len(self._action.tokens)
-        first = self._first_step
-        if first is None:  # guesses were settled before
-            first = self._prepare_steps(view, at)
-            self._embed_last_token()
-        step_ms = self.steps.run(at - first, count - first)
-        self._require_finite(f"decode step {at}", at)
-        self._action.settle([int(self._tokens_out[at])], ())
-        return step_ms
-
-    def _embed_last_token(self) -> None:
-        """As the next step's input; a prefill without guesses has left it there."""
-        ids = self.buffers["draft_ids"]
-        self._draft_ids[0] = self._action.tokens[-1]
-        copy_to_device(self.stream.ptr, ids, self._draft_ids)
-        self._prefill.embed_ids(self.buffers["next_token"], ids, 1)
+        return Decoded(tuple(self._action.accepted[:count]), tuple(step_ms), stopped=False)
 
     def _usable(self, draft: Sequence[int]) -> list[int]:
-        """What of ``draft`` a pass has room for; the last guess predicts one token more."""
+        """What of ``draft`` a pass has room for; the last draft token predicts one token more."""
         if self._queries:
             return []
         room = max(0, min(self.sizes.draft_tokens - 1, self.sizes.page_slots))
         return self._checked_ids(draft[:room], "drafted tokens").tolist()
-
-    def _verify(self, view: CacheView, guesses: Sequence[int]) -> float:
-        """One pass over the last sure token and ``guesses`` behind it; settles what it can.
-
-        Nothing where a guess, which may be any token, leaves what is not finite: a row's weight for those
-        behind it is zero, and zero times NaN is NaN. A plain step then tells whose fault it was.
-        """
-        tokens = self._action.tokens
-        # The last token's slot: the drafts behind it were wrong, and are overwritten.
-        rows = LiveRows(1 + len(guesses), len(tokens) - 1)
-        seen = self._seen + Pages.of([view.action_page], [rows.first + rows.count])
-        write_state(self._states["verify"], seen.pages, seen.fills, self.sizes.page_slots, action=rows)
-        self._draft_ids[: rows.count] = [tokens[-1], *guesses]
-        assert self._verify_graph is not None, "guesses need a plan with drafts"
-        step_ms = self._verify_graph.run()
-        if self._status[0]:
-            self._action.give_up_guessing()
-        else:
-            self._action.settle(self._tokens_out.tolist(), guesses)
-        return step_ms
 
     def memory(self) -> MemoryReport:
         """``peak_bytes`` asks the driver once: for start-up and for the end, not for a cycle."""
@@ -308,12 +236,7 @@ class CudaEngine:
             self._taken.close()
         except RuntimeError as failure:
             log.error("%s", device_failure(failure))
-        del self._prefill, self._verify_graph, self.steps, self.passes, self.kernels
-
-    def _require_finite(self, what: str, token: int = 0) -> None:
-        if status := int(self._status[token]):
-            self._view = None
-            raise EngineError(f"expected finite {NOT_FINITE[status]}, got NaN or infinity from {what}")
+        del self._prefill, self._action, self.steps, self.passes, self.kernels
 
     def _require_loaded(self) -> None:
         if self.lost:

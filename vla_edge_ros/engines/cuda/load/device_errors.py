@@ -7,13 +7,11 @@ ends. Numbers are those of ``cudaError_t`` and ``CUresult``, which agree in them
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from vla_edge_ros.engines.base import Engine
 from vla_edge_ros.engines.failures import HOST_FAILURES, one_line
 from vla_edge_ros.errors import EngineError, EngineLostError
-
-if TYPE_CHECKING:
-    from vla_edge_ros.engines.cuda.engine import CudaEngine
 
 # What CuPy, NVRTC and the driver raise are RuntimeErrors, but for what is a MemoryError.
 FAILURES = (*HOST_FAILURES, RuntimeError, EngineLostError)
@@ -37,6 +35,20 @@ LOST = {
 }
 
 
+class _Stream(Protocol):
+    def synchronize(self) -> None: ...
+
+
+class EngineOnStream(Engine, Protocol):
+    """An engine as far as its errors are concerned."""
+
+    is_loaded: bool
+    lost: str
+
+    @property
+    def stream(self) -> _Stream: ...
+
+
 def cuda_error(status: int, text: str) -> EngineError:
     """The engine's error for what CUDA returned: ``text`` says what failed and how."""
     return lost(text) if status in LOST else EngineError(text)
@@ -58,7 +70,7 @@ def device_failure(failure: Exception) -> EngineError:
     return lost(text) if status in LOST else EngineError(f"the CUDA engine failed: {text}")
 
 
-def explain(engine: CudaEngine, failure: Exception) -> EngineError:
+def explain(engine: EngineOnStream, failure: Exception) -> EngineError:
     """``device_failure`` of what a method of ``engine`` let out; an engine that is lost remembers it.
 
     Also waits until nothing of the failed call is under way: the next one writes what the device still reads.

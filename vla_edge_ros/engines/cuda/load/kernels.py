@@ -26,8 +26,8 @@ class Residual(ctypes.Structure):
     _fields_ = (
         ("stream", ctypes.c_void_p),
         ("partials", ctypes.c_void_p),
-        ("parts", ctypes.c_int),
-        ("part_stride", ctypes.c_int),
+        ("split_k", ctypes.c_int),
+        ("split_stride", ctypes.c_int),
     )
 
 
@@ -46,7 +46,7 @@ class DecodeLayers(ctypes.Structure):
             for name in (
                 "qkv", "output", "gate_up", "down", "norms", "bias", "pages", "rotary", "state", "input",
                 "residual_out", "queries", "attended", "softmax", "output_partials", "activated",
-                "down_partials", "gates", "gate_given_up", "stop", "times",
+                "down_partials", "barriers", "cancelled", "stop", "times",
             )
         ),
         ("stride", LayerStride),
@@ -168,7 +168,7 @@ def persistent_source(sizes: Sizes) -> tuple[str, tuple[str, ...], dict[str, str
     macros = {
         **sizes.macros(step),
         **sizes.persistent.macros(),
-        **{f"{name}_STAGE_TILES": cut.stage_tiles for name, cut in stages.items()},
+        **{f"{name}_STAGE_TILES": tiling.stage_tiles for name, tiling in stages.items()},
         "LAYERS": sizes.decoder.num_hidden_layers,
     }
     return "decode_layers.cu", PERSISTENT, macros

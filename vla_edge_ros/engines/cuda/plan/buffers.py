@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from vla_edge_ros.engines.cuda.plan.chunk_state import state_dtype
-from vla_edge_ros.engines.cuda.plan.persistent import GATES_BYTES
-from vla_edge_ros.engines.cuda.plan.projection import TILE_K
+from vla_edge_ros.engines.cuda.plan.grid_barrier import BARRIER_BYTES
+from vla_edge_ros.engines.cuda.plan.projection_tiling import TILE_K
 from vla_edge_ros.engines.cuda.plan.sizes import PassSizes, Sizes
 
 CANDIDATE_BYTES = 8
@@ -32,7 +32,7 @@ def scratch_needs(sizes: Sizes) -> dict[str, int]:
         "logits": sizes.head_rows * 4,
         "candidates": sizes.decode.head.blocks * CANDIDATE_BYTES,
         "status": 4,
-        "gates": GATES_BYTES if sizes.persistent else 0,
+        "barriers": BARRIER_BYTES if sizes.persistent else 0,
         "next_token": decoder.hidden_size * 4,
         "pixels": sizes.frame[0] * sizes.frame[1] * 3,
         "token_ids": sizes.prefill.tokens * 4,
@@ -61,8 +61,8 @@ def _pass_needs(sizes: Sizes, variant: PassSizes) -> dict[str, int]:
     return {
         "residual_a": row * 4,
         "residual_b": row * 4,
-        "output_partials": variant.output.parts * row * 4,
-        "down_partials": variant.down.parts * row * 4,
+        "output_partials": variant.output.split_k * row * 4,
+        "down_partials": variant.down.split_k * row * 4,
         "queries": tokens * decoder.q_size * 4,
         "attended": query_rows * decoder.head_dim * 4,
         "softmax": query_rows * 8,

@@ -42,7 +42,7 @@ def write_state(
     """Fill ``state`` ``[1]`` for a pass over the live rows of ``frame``, of ``action``, or of both.
 
     They are written to the last page, or to the last two, the frame's first. ``fills`` counts them. A page's
-    base rank is the sum of the fills before it. ``step``: action tokens that are settled before single steps.
+    base rank is the sum of the fills before it. ``step``: action tokens accepted before single steps.
     """
     pages, fills = np.asarray(pages, np.int32), np.asarray(fills, np.int32)
     capacity = state["page"].shape[-1]

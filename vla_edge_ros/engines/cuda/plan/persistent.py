@@ -7,56 +7,22 @@ pages beside the rings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from vla_edge_ros.engines.cuda.plan.projection import GEMM_WARPS
+from vla_edge_ros.engines.cuda.plan.projection_tiling import GEMM_WARPS, ProjectionTiling
+from vla_edge_ros.engines.cuda.plan.sizes import PersistentDecode, Sizes
 from vla_edge_ros.engines.cuda.plan.weight_format import TILE_BYTES, TILE_ROWS
 
-if TYPE_CHECKING:
-    from vla_edge_ros.engines.cuda.plan.projection import Projection
-    from vla_edge_ros.engines.cuda.plan.sizes import Sizes
-
-GATES = ("qkv", "attention", "output", "gate_up", "down")  # of grid_gates.cuh
-GATES_BYTES = (len(GATES) + 2) * 128  # GridGates of grid_gates.cuh
-# Tiles a copy, most copies in flight, and those that a phase's end does not ask for until it has arrived at
-# its gate, by bits of a weight: measured on an H200 (docs/explanation/engine-log.md).
+# Tiles a copy, most copies in flight, and those that a phase's end defers until it has arrived at its grid
+# barrier, by bits of a weight: measured on an H200 (docs/explanation/engine-log.md).
 STAGE_TILES = {16: 6, 8: 3, 4: 3}
 MOST_STAGES = {16: 4, 8: 8, 4: 8}
-HELD_STAGES = {16: 2, 8: 0, 4: 0}
-# Row tiles a block of gate/up that are brought into the L2 while attention runs, in a quarter of it at most.
+DEFERRED_STAGES = {16: 2, 8: 0, 4: 0}
+# Row tiles a block of gate/up that are prefetched into the L2 while attention runs, at most a quarter of it.
 # Integers gain nothing by it: there gate/up does not wait for the memory.
-AHEAD_UNITS = {16: 2, 8: 0, 4: 0}
+PREFETCH_UNITS = {16: 2, 8: 0, 4: 0}
 FEWEST_STAGES = 2
 MOST_COLUMN_WORDS = 96  # registers a lane for the columns of one projection
-MOST_POLLS = 4_000_000  # of a gate: 1 to 2 s, where a step takes 1 ms
 _BATCH_UNITS = 16
 _STATIC_SHARED_BYTES = 4096  # of merge_splits.cuh, at most
-
-
-@dataclass(frozen=True, slots=True)
-class PersistentDecode:
-    """``stages`` of a warp's ring."""
-
-    blocks: int
-    stage_tiles: int
-    stages: int
-    held_stages: int
-    ahead_units: int
-    fixed_shared_bytes: int
-    shared_bytes: int
-
-    def macros(self) -> dict[str, str | int]:
-        return {
-            "PERSISTENT": 1,
-            "BLOCKS": self.blocks,
-            "STAGE_TILES": self.stage_tiles,
-            "STAGES": self.stages,
-            "HELD_STAGES": self.held_stages,
-            "AHEAD_UNITS": self.ahead_units,
-            "FIXED_SHARED_BYTES": self.fixed_shared_bytes,
-            "MOST_POLLS": MOST_POLLS,
-        }
 
 
 def plan_persistent(sizes: Sizes) -> PersistentDecode | str:
@@ -68,10 +34,11 @@ def plan_persistent(sizes: Sizes) -> PersistentDecode | str:
         return f"{sizes.pages} pages of {decoder.group_size} query heads, more than one page a warp"
     if units > device.multiprocessors:
         return f"{units} shares of the attention on {device.multiprocessors} multiprocessors"
-    cuts = (step.qkv, step.output, step.gate_up, step.down)
-    if any(cut.parts > device.multiprocessors for cut in cuts):
-        return f"more parts than {device.multiprocessors} multiprocessors"
-    columns = max(_slice_tiles(sizes, k, cut.parts) for k, cut in _k_of(sizes)) * sizes.weights.tile_k // 8
+    tilings = (step.qkv, step.output, step.gate_up, step.down)
+    if any(tiling.split_k > device.multiprocessors for tiling in tilings):
+        return f"split-K of a projection above {device.multiprocessors} multiprocessors"
+    slices = (_slice_tiles(sizes, k, tiling.split_k) for k, tiling in _k_of(sizes))
+    columns = max(slices) * sizes.weights.tile_k // 8
     if columns > MOST_COLUMN_WORDS:
         return f"{columns} registers a lane for the columns of one projection, at most {MOST_COLUMN_WORDS}"
     stage_tiles = STAGE_TILES[bits]
@@ -82,14 +49,14 @@ def plan_persistent(sizes: Sizes) -> PersistentDecode | str:
     stages = min(MOST_STAGES[bits], (left - pages) // stage_bytes)
     if stages < FEWEST_STAGES:
         return f"{device.shared_bytes} bytes of shared memory a block, too few for rings beside {pages}"
-    held = min(HELD_STAGES[bits], stages - 1)
+    deferred = min(DEFERRED_STAGES[bits], stages - 1)
     shared = fixed + pages + stage_bytes * stages
     return PersistentDecode(
-        device.multiprocessors, stage_tiles, stages, held, _ahead_units(sizes), fixed, shared
+        device.multiprocessors, stage_tiles, stages, deferred, _prefetch_units(sizes), fixed, shared
     )
 
 
-def _k_of(sizes: Sizes) -> tuple[tuple[int, Projection], ...]:
+def _k_of(sizes: Sizes) -> tuple[tuple[int, ProjectionTiling], ...]:
     hidden, step = sizes.decoder.hidden_size, sizes.decode
     return (
         (hidden, step.qkv),
@@ -99,15 +66,15 @@ def _k_of(sizes: Sizes) -> tuple[tuple[int, Projection], ...]:
     )
 
 
-def _slice_tiles(sizes: Sizes, k: int, parts: int) -> int:
-    tiles = -(-sizes.weights.k_tiles(k) // parts)
+def _slice_tiles(sizes: Sizes, k: int, split_k: int) -> int:
+    tiles = -(-sizes.weights.k_tiles(k) // split_k)
     return -(-tiles // GEMM_WARPS)
 
 
-def _ahead_units(sizes: Sizes) -> int:
+def _prefetch_units(sizes: Sizes) -> int:
     device, weights = sizes.device, sizes.weights
     row_tile = weights.k_tiles(sizes.decoder.hidden_size) * TILE_BYTES
-    return min(AHEAD_UNITS[weights.bits], device.l2_bytes // 4 // (row_tile * device.multiprocessors))
+    return min(PREFETCH_UNITS[weights.bits], device.l2_bytes // 4 // (row_tile * device.multiprocessors))
 
 
 def _fixed_shared_bytes(sizes: Sizes) -> int:

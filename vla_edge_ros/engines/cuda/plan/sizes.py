@@ -1,54 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From model, frame and device sizes to the kernels' macros, grids and shared memory. Pure arithmetic.
+"""What the kernels are compiled and launched with: macros, grids and shared memory, by kind of pass.
 
 The kernels are compiled once for each kind of pass: a decode step, a prefill, and, where drafts are on, a
-prefill with drafted action tokens behind the frame and a pass of drafted tokens alone. The constants below
-repeat those of ``csrc/kernels``.
+prefill with draft tokens behind the frame and a verification pass, over draft tokens alone.
 """
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
-from vla_edge_ros.config import VlaConfig
-from vla_edge_ros.engines.cuda.plan.attention_cut import Attention, plan_attentions
+from vla_edge_ros.engines.cuda.plan.attention_tiling import AttentionTiling
 from vla_edge_ros.engines.cuda.plan.device_sizes import Device
-from vla_edge_ros.engines.cuda.plan.kv_page import KV_FORMATS, KvFormat
-from vla_edge_ros.engines.cuda.plan.persistent import PersistentDecode, plan_persistent
-from vla_edge_ros.engines.cuda.plan.projection import Projection, plan_projections
-from vla_edge_ros.engines.cuda.plan.token_rows import TILE_TOKENS, TokenRows
-from vla_edge_ros.engines.cuda.plan.weight_format import BF16, FORMATS, TILE_ROWS, WeightFormat
-from vla_edge_ros.errors import EngineError
-from vla_edge_ros.model.action_head import answer_ids
+from vla_edge_ros.engines.cuda.plan.grid_barrier import MOST_POLLS
+from vla_edge_ros.engines.cuda.plan.kv_page import KvFormat
+from vla_edge_ros.engines.cuda.plan.projection_tiling import ProjectionTiling
+from vla_edge_ros.engines.cuda.plan.token_rows import TokenRows
+from vla_edge_ros.engines.cuda.plan.weight_format import TILE_ROWS, WeightFormat
 from vla_edge_ros.model.decoder_config import DecoderConfig
-from vla_edge_ros.model.quantise import format_of
-from vla_edge_ros.model.tensor_shapes import EMBEDDING
 from vla_edge_ros.sequence import Decoding, SequenceLayout
-
-QKV_TOKEN_BYTES = 12 + 8 * 8  # of a block's own shared memory in qkv.cu: where a token goes, and eight turns
-DRAFT_TOKENS = (8, 16, 32)  # a thread of draft_head.cu finishes rows of one token only
-
-log = logging.getLogger(__name__)
-
-
-def round_up(value: int, multiple: int) -> int:
-    return ceil(value / multiple) * multiple
 
 
 @dataclass(frozen=True, slots=True)
 class PassSizes:
-    """One kind of pass: which tokens it takes and how its kernels are cut."""
+    """One kind of pass: which tokens it takes and the tiling of its kernels."""
 
     rows: TokenRows
-    attention: Attention
-    qkv: Projection
-    output: Projection
-    gate_up: Projection
-    down: Projection
-    head: Projection
-    patch: Projection
+    attention: AttentionTiling
+    qkv: ProjectionTiling
+    output: ProjectionTiling
+    gate_up: ProjectionTiling
+    down: ProjectionTiling
+    head: ProjectionTiling
+    patch: ProjectionTiling
 
     @property
     def tokens(self) -> int:
@@ -56,9 +40,34 @@ class PassSizes:
 
 
 @dataclass(frozen=True, slots=True)
+class PersistentDecode:
+    """How a decode step's layers run as one persistent kernel; ``stages`` of a warp's ring."""
+
+    blocks: int
+    stage_tiles: int
+    stages: int
+    deferred_stages: int
+    prefetch_units: int
+    fixed_shared_bytes: int
+    shared_bytes: int
+
+    def macros(self) -> dict[str, str | int]:
+        return {
+            "PERSISTENT": 1,
+            "BLOCKS": self.blocks,
+            "STAGE_TILES": self.stage_tiles,
+            "STAGES": self.stages,
+            "DEFERRED_STAGES": self.deferred_stages,
+            "PREFETCH_UNITS": self.prefetch_units,
+            "FIXED_SHARED_BYTES": self.fixed_shared_bytes,
+            "MOST_POLLS": MOST_POLLS,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Sizes:
     """Everything a kernel launch needs that does not change. ``passes``: ``decode``, ``prefill`` and, where
-    drafts are on, ``drafted`` (a frame and drafted action tokens) and ``verify`` (drafted tokens alone)."""
+    drafts are on, ``drafted`` (a frame and draft tokens behind it) and ``verify`` (the verification pass)."""
 
     decoder: DecoderConfig
     device: Device
@@ -105,9 +114,9 @@ class Sizes:
         """Rows for drafts or queries that a pass has behind the frame; 0 where there are none."""
         return self.passes["verify"].tokens if "verify" in self.passes else 0
 
-    def macros(self, variant: PassSizes, projection: Projection | None = None) -> dict[str, str | int]:
+    def macros(self, variant: PassSizes, projection: ProjectionTiling | None = None) -> dict[str, str | int]:
         """What a kernel file is compiled with; ``projection`` for a file that holds one."""
-        decoder, cut = self.decoder, projection or variant.qkv
+        decoder, tiling = self.decoder, projection or variant.qkv
         return {
             "TOKENS": variant.tokens,
             "FRAME_TOKENS": variant.rows.frame,
@@ -122,22 +131,22 @@ class Sizes:
             "PAGE_SLOTS": self.page_slots,
             "MAX_PAGES": self.pages,
             "KV_BITS": self.kv.bits,
-            "WEIGHT_BITS": cut.weights.bits,
+            "WEIGHT_BITS": tiling.weights.bits,
             "EMBEDDING_BITS": self.embedding.bits,
             "EMBEDDING_TILES": ceil(decoder.vocab_size / TILE_ROWS),
-            "STAGES": cut.stages,
-            "STAGE_TILES": cut.stage_tiles,
-            "BATCH_TILES": cut.batch_tiles,
-            "SUM_SETS": cut.sum_sets,
-            "OPERAND_STEPS": cut.operand_steps,
-            "OPERAND_IN_SHARED": int(cut.operand_in_shared),
+            "STAGES": tiling.stages,
+            "STAGE_TILES": tiling.stage_tiles,
+            "BATCH_TILES": tiling.batch_tiles,
+            "SUM_SETS": tiling.sum_sets,
+            "OPERAND_STEPS": tiling.operand_steps,
+            "OPERAND_IN_SHARED": int(tiling.operand_in_shared),
             "KEY_WARPS": variant.attention.key_warps,
             "ROW_WARPS": variant.attention.row_warps,
             "PAGE_BUFFERS": variant.attention.page_buffers,
             "FRAME_SPLITS": variant.attention.frame_splits,
             "ACTION_SPLITS": variant.attention.action_splits,
-            "OUTPUT_PARTS": variant.output.parts,
-            "DOWN_PARTS": variant.down.parts,
+            "OUTPUT_SPLIT_K": variant.output.split_k,
+            "DOWN_SPLIT_K": variant.down.split_k,
             "HEAD_ROWS": self.head_rows,
             "HEAD_FIRST": self.head_first,
             "FRAME_WIDTH": self.frame[0],
@@ -145,110 +154,3 @@ class Sizes:
             "PATCH_SIZE": self.frame[2],
             "PATCH_VALUES": self.patch_values,
         }
-
-
-def plan(decoder: DecoderConfig, config: VlaConfig, device: Device) -> Sizes:
-    """Raise ``EngineError`` for sizes the kernels do not have, naming what they have."""
-    _check(decoder, config, device)
-    pages, slots = config.cache.pages, config.cache.page_slots
-    body = FORMATS[config.engine.weights]
-    embedding = FORMATS[format_of(EMBEDDING, config.engine.weights)]
-    kv = KV_FORMATS[config.engine.kv]
-    intermediate = round_up(decoder.intermediate_size, body.tile_k)
-    patch_values = round_up(config.frame.patch_size**2 * 3, BF16.tile_k)
-    answers = answer_ids(config.action, decoder.vocab_size)
-
-    variants = {
-        "decode": TokenRows(0, 1),
-        # A pass writes one page: a larger frame, and a suffix, take several.
-        "prefill": TokenRows(round_up(min(config.frame.tokens, slots), TILE_TOKENS), 0),
-    }
-    drafted = _draft_tokens(config)
-
-    def plan_passes(rows: dict[str, TokenRows]) -> dict[str, PassSizes]:
-        def cut(
-            row_count: int, k: int, most_parts: int, weights: WeightFormat = body, own_bytes: int = 0
-        ) -> list[Projection]:
-            return plan_projections(
-                list(rows.values()), ceil(row_count / TILE_ROWS), k // weights.tile_k, most_parts,
-                device.multiprocessors, device.shared_bytes - own_bytes, device.shared_bytes_sm, weights,
-            )  # fmt: skip
-
-        hidden, q_size = decoder.hidden_size, decoder.q_size
-        qkv_bytes = max(kind.tokens for kind in rows.values()) * QKV_TOKEN_BYTES
-        families = (
-            plan_attentions(list(rows.values()), decoder, device, pages, slots, kv),
-            cut(q_size + 2 * decoder.kv_size, hidden, 1, own_bytes=qkv_bytes),
-            cut(hidden, q_size, 8),
-            cut(2 * intermediate, hidden, 1),
-            cut(hidden, intermediate, 16),
-            cut(len(answers), hidden, 1, embedding),
-            cut(hidden, patch_values, 1, BF16),
-        )
-        return {
-            name: PassSizes(rows[name], *cuts)
-            for name, cuts in zip(rows, zip(*families, strict=True), strict=True)
-        }
-
-    def plan_all() -> dict[str, PassSizes]:
-        """Each kind on its own, or, where tokens shall have the same bits in all of them, together."""
-        if drafted:
-            together = {**variants, "drafted": TokenRows(variants["prefill"].frame, drafted)}
-            try:
-                return plan_passes({**together, "verify": TokenRows(0, drafted)})
-            except EngineError as error:
-                if config.layout.decoding is Decoding.PARALLEL:
-                    raise
-                log.warning("engine.draft is off: %s", error)
-        return {name: plan_passes({name: rows})[name] for name, rows in variants.items()}
-
-    sizes = Sizes(
-        decoder=decoder,
-        device=device,
-        weights=body,
-        embedding=embedding,
-        kv=kv,
-        pages=pages,
-        page_slots=slots,
-        ranks=config.cache.capacity_slots + slots,
-        intermediate=intermediate,
-        patch_values=patch_values,
-        frame=(config.frame.width, config.frame.height, config.frame.patch_size),
-        layout=config.layout,
-        head_rows=len(answers),
-        head_first=answers.start,
-        passes=plan_all(),
-    )
-    if config.engine.decode_step == "kernels":
-        return sizes
-    persistent = plan_persistent(sizes)
-    if isinstance(persistent, str):
-        say = log.info if config.engine.decode_step == "auto" else log.warning
-        say("a decode step is a graph of kernels: %s", persistent)
-        return sizes
-    return replace(sizes, persistent=persistent)
-
-
-def _draft_tokens(config: VlaConfig) -> int:
-    """Room for an action's tokens, the last one too, which a pass behind a frame predicts beside them."""
-    tokens, parallel = config.action.tokens, config.layout.decoding is Decoding.PARALLEL
-    if tokens == 1 or (config.engine.draft == "none" and not parallel):
-        return 0
-    if parallel and tokens > DRAFT_TOKENS[-1]:
-        raise EngineError(
-            f"the CUDA kernels need at most {DRAFT_TOKENS[-1]} action tokens for action.decoding parallel, "
-            f"got {tokens}"
-        )
-    return next((room for room in DRAFT_TOKENS if room >= tokens), 0)
-
-
-def _check(decoder: DecoderConfig, config: VlaConfig, device: Device) -> None:
-    capability, slots = device.architecture / 10, config.cache.page_slots
-    for name, value, holds, expected in (
-        ("compute capability", capability, capability >= 8.0, "at least 8.0"),
-        ("hidden_size", decoder.hidden_size, decoder.hidden_size % 64 == 0, "a multiple of 64"),
-        ("head_dim", decoder.head_dim, decoder.head_dim in (64, 128), "64 or 128"),
-        ("cache.page_slots", slots, slots in (16, 32, 48, 64), "16, 32, 48 or 64"),
-    ):
-        if not holds:
-            raise EngineError(f"the CUDA kernels need {name} to be {expected}, got {value}")

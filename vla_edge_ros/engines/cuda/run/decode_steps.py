@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from vla_edge_ros.engines.cuda.load.device_errors import device_failure
 from vla_edge_ros.engines.cuda.load.memory import DeviceMemory, pinned_array
 from vla_edge_ros.engines.cuda.plan.chunk_state import LiveRows, write_state
-from vla_edge_ros.engines.cuda.plan.persistent import GATES, MOST_POLLS
+from vla_edge_ros.engines.cuda.plan.grid_barrier import BARRIERS, MOST_POLLS, STOPPED
 from vla_edge_ros.engines.cuda.plan.sizes import Sizes
 from vla_edge_ros.engines.cuda.run.graphs import ReplayQueue, TimedGraph, copy_to_device
 from vla_edge_ros.engines.cuda.run.passes import Pass
 from vla_edge_ros.errors import EngineError, EngineLostError
 
 COMPARED = 20  # steps of each kind, at start-up
-STOPPED = 1 + len(GATES)  # what the kernel leaves when the host stopped it
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +33,8 @@ class DecodeSteps:
     def __init__(self, stream: cupy.cuda.Stream, decode: Pass, memory: DeviceMemory, sizes: Sizes):
         """Capture each kind. A step reads the token that the pass before it left, and its state."""
         self._stream, self._memory, self._sizes = stream, memory, sizes
-        self.gate_given_up, self.stop_asked = pinned_array((1,), np.int32), pinned_array((1,), np.int32)
-        first, host = memory["next_token"], (self.gate_given_up.ctypes.data, self.stop_asked.ctypes.data)
+        self.cancelled, self.stop_asked = pinned_array((1,), np.int32), pinned_array((1,), np.int32)
+        first, host = memory["next_token"], (self.cancelled.ctypes.data, self.stop_asked.ctypes.data)
         self.kinds = {"kernels": TimedGraph(stream, lambda: decode.launch(stream.ptr, first))}
         if sizes.persistent:
             self.kinds["persistent"] = TimedGraph(
@@ -82,35 +81,35 @@ class DecodeSteps:
         write_state(state, pages, fills, slots, action=LiveRows(1))
         copy_to_device(self._stream.ptr, self._memory["decode_state"], state)
         step_ms = self.kinds[kind].run()
-        self._require_passed_gates()
+        self._require_passed_barriers()
         return step_ms
 
     def run(self, index: int, count: int) -> float:
         """Step ``index`` of ``count``, in order; the device's time in ms. The first one queues all."""
         if index == 0:
-            self.stop_asked[0] = self.gate_given_up[0] = 0
+            self.stop_asked[0] = self.cancelled[0] = 0
         if self._queue is None:
             step_ms = self._graph.run()
         else:
             if index == 0:
                 self._queue.launch(count)
             step_ms = self._queue.wait(index)
-        self._require_passed_gates()
+        self._require_passed_barriers()
         return step_ms
 
     def stop(self) -> None:
         """Let queued steps end early."""
         self.stop_asked[0] = 1
 
-    def _require_passed_gates(self) -> None:
-        gate = int(self.gate_given_up[0])
-        if gate in (0, STOPPED):
+    def _require_passed_barriers(self) -> None:
+        cancelled = int(self.cancelled[0])
+        if cancelled in (0, STOPPED):
             return
-        self.gate_given_up[0] = 0
+        self.cancelled[0] = 0
         if self.kind == "persistent":
             self.use("kernels")  # from the next chunk on: what happened once will happen again
         raise EngineError(
-            f"a decode step's kernel waited for its other blocks at the gate {GATES[gate - 1]} for "
-            f"{MOST_POLLS} polls; expected all of them on the device at once. Steps are graphs of "
-            f"kernels from now on"
+            f"a persistent decode step timed out at the grid barrier {BARRIERS[cancelled - 1]} after "
+            f"{MOST_POLLS} polls; expected all of its blocks on the device at once. Steps are CUDA graphs of "
+            f"separate kernels from now on"
         )

@@ -18,7 +18,7 @@ from vla_edge_ros.engines.cuda.load.kernels import DecodeLayers, Kernel, LayerSt
 from vla_edge_ros.engines.cuda.load.memory import DeviceMemory
 from vla_edge_ros.engines.cuda.load.packed_weights import head_is_embedding, layer_offsets
 from vla_edge_ros.engines.cuda.plan.buffers import kv_layer_bytes
-from vla_edge_ros.engines.cuda.plan.projection import GEMM_THREADS
+from vla_edge_ros.engines.cuda.plan.projection_tiling import GEMM_THREADS
 from vla_edge_ros.engines.cuda.plan.sizes import Sizes
 
 NORM_THREADS = 256
@@ -53,9 +53,9 @@ class Pass:
     def _own(self, buffer: str) -> int:
         return self._memory[f"{self._name}_{buffer}"]
 
-    def residual(self, stream: int, partials: str, parts: int) -> Residual:
+    def residual(self, stream: int, partials: str, split_k: int) -> Residual:
         stride = self._variant.tokens * self._sizes.decoder.hidden_size
-        return Residual(stream, self._own(partials), parts, stride)
+        return Residual(stream, self._own(partials), split_k, stride)
 
     def launch(self, stream: int, first: int) -> None:
         """``first``: address of the layers' input, ``[tokens][hidden]`` in float32."""
@@ -65,22 +65,20 @@ class Pass:
             self.launch_qkv(stream, layer, into_layer, b)
             self.launch_attention(stream, layer)
             self.launch_output(stream, layer)
-            between = self.residual(b, "output_partials", self._variant.output.parts)
+            between = self.residual(b, "output_partials", self._variant.output.split_k)
             self.launch_gate_up(stream, layer, between, a)
             self.launch_down(stream, layer)
-            into_layer = self.residual(a, "down_partials", self._variant.down.parts)
+            into_layer = self.residual(a, "down_partials", self._variant.down.split_k)
         if self._drafts:
             self.launch_draft_head(stream, into_layer)
         else:
             self.launch_head(stream, into_layer)
 
-    def launch_persistent(
-        self, stream: int, first: int, gate_given_up: int, stop: int, times: int = 0
-    ) -> None:
+    def launch_persistent(self, stream: int, first: int, cancelled: int, stop: int, times: int = 0) -> None:
         """``launch`` with all layers in one kernel, for a decode step.
 
-        In page-locked host memory: ``gate_given_up``, set to 1 + the gate where the kernel stopped waiting,
-        and ``stop``, nonzero to stop it. ``times``: for a kernel compiled with PHASE_TIMES.
+        In page-locked host memory: ``cancelled``, set to 1 + the grid barrier that timed out or to
+        ``STOPPED``, and ``stop``, nonzero to stop it. ``times``: for a kernel compiled with PHASE_TIMES.
         """
         memory, kernel, persistent = self._memory, self._kernels["decode_layers"], self._sizes.persistent
         assert persistent is not None
@@ -104,15 +102,15 @@ class Pass:
             output_partials=self._own("output_partials"),
             activated=self._own("activated"),
             down_partials=self._own("down_partials"),
-            gates=memory["gates"],
-            gate_given_up=gate_given_up,
+            barriers=memory["barriers"],
+            cancelled=cancelled,
             stop=stop,
             times=times,
             stride=LayerStride(at.qkv, at.output, at.gate_up, at.down, page_bytes),
         )
         kernel.launch(stream, (persistent.blocks, 1, 1), GEMM_THREADS, persistent.shared_bytes, arguments)
         self.launch_head(
-            stream, self.residual(self._own("residual_a"), "down_partials", self._variant.down.parts)
+            stream, self.residual(self._own("residual_a"), "down_partials", self._variant.down.split_k)
         )
 
     def _norm(self, stream: int, layer_norm: int, residual: Residual, residual_out: int) -> None:
@@ -133,21 +131,21 @@ class Pass:
     def launch_qkv(self, stream: int, layer: int, residual: Residual, residual_out: int) -> None:
         if not self._single:
             self._norm(stream, 2 * layer, residual, residual_out)
-        cut = self._variant.qkv
+        tiling = self._variant.qkv
         keys, values = self._keys_and_values(layer)
         self._kernels["qkv_projection"].launch(
-            stream, cut.grid, GEMM_THREADS, cut.shared_bytes,
+            stream, tiling.grid, GEMM_THREADS, tiling.shared_bytes,
             self._own("queries"), keys, values, residual_out, residual, self._own("operand"),
             self._norm_weight(2 * layer), self._memory["qkv"] + layer * self._offsets.qkv,
             self._memory["qkv_bias"] + layer * self._offsets.bias, self._memory["rotary"], self._state,
         )  # fmt: skip
 
     def launch_attention(self, stream: int, layer: int) -> None:
-        cut, decoder = self._variant.attention, self._sizes.decoder
+        tiling, decoder = self._variant.attention, self._sizes.decoder
         keys, values = self._keys_and_values(layer)
-        grid = (cut.split_blocks, decoder.num_key_value_heads, cut.row_groups)
+        grid = (tiling.split_blocks, decoder.num_key_value_heads, tiling.row_groups)
         self._kernels["attention"].launch(
-            stream, grid, cut.threads, cut.shared_bytes,
+            stream, grid, tiling.threads, tiling.shared_bytes,
             self._own("attended"), self._own("softmax"), self._own("queries"), keys, values,
             self._memory["rotary"], self._state,
         )  # fmt: skip
@@ -159,9 +157,9 @@ class Pass:
             )  # fmt: skip
 
     def launch_output(self, stream: int, layer: int) -> None:
-        cut = self._variant.output
+        tiling = self._variant.output
         self._kernels["output_projection"].launch(
-            stream, cut.grid, GEMM_THREADS, cut.shared_bytes,
+            stream, tiling.grid, GEMM_THREADS, tiling.shared_bytes,
             self._own("output_partials"), self._own("attended"), self._own("softmax"), self._own("operand"),
             self._memory["output"] + layer * self._offsets.output, self._state,
         )  # fmt: skip
@@ -169,17 +167,17 @@ class Pass:
     def launch_gate_up(self, stream: int, layer: int, residual: Residual, residual_out: int) -> None:
         if not self._single:
             self._norm(stream, 2 * layer + 1, residual, residual_out)
-        cut = self._variant.gate_up
+        tiling = self._variant.gate_up
         self._kernels["gate_up_swiglu"].launch(
-            stream, cut.grid, GEMM_THREADS, cut.shared_bytes,
+            stream, tiling.grid, GEMM_THREADS, tiling.shared_bytes,
             self._own("activated"), residual_out, residual, self._own("operand"),
             self._norm_weight(2 * layer + 1), self._memory["gate_up"] + layer * self._offsets.gate_up,
         )  # fmt: skip
 
     def launch_down(self, stream: int, layer: int) -> None:
-        cut = self._variant.down
+        tiling = self._variant.down
         self._kernels["down_projection"].launch(
-            stream, cut.grid, GEMM_THREADS, cut.shared_bytes,
+            stream, tiling.grid, GEMM_THREADS, tiling.shared_bytes,
             self._own("down_partials"), self._own("activated"),
             self._memory["down"] + layer * self._offsets.down,
         )  # fmt: skip
@@ -192,21 +190,21 @@ class Pass:
 
     def launch_head(self, stream: int, residual: Residual) -> None:
         """Logits of the last live token, the best one, and its embedding as the next decode step's input."""
-        memory, cut = self._memory, self._sizes.decode.head
+        memory, tiling = self._memory, self._sizes.decode.head
         self._head_kernels["action_head"].launch(
-            stream, cut.grid, GEMM_THREADS, cut.shared_bytes,
+            stream, tiling.grid, GEMM_THREADS, tiling.shared_bytes,
             memory["logits"], memory["candidates"], memory["status"], residual,
             self._final_norm(), self._head(), self._state,
         )  # fmt: skip
         self._head_kernels["select_token"].launch(
             stream, (1, 1, 1), GEMM_THREADS, 0,
             self._tokens_out, self._status_out, memory["next_token"], memory["candidates"],
-            cut.blocks, memory["status"], memory["embedding"], self._state if self._single else None,
+            tiling.blocks, memory["status"], memory["embedding"], self._state if self._single else None,
         )  # fmt: skip
 
     def launch_draft_head(self, stream: int, residual: Residual) -> None:
         """The best token behind each live action token, and behind the frame where there is one."""
-        memory, cut = self._memory, self._sizes.passes["verify"].head
+        memory, tiling = self._memory, self._sizes.passes["verify"].head
         rows, operand = self._sizes.draft_tokens, memory["verify_operand"]
         self._head_kernels["draft_norm"].launch(
             stream, (rows, 1, 1), GEMM_THREADS, 0,
@@ -214,12 +212,12 @@ class Pass:
             self._state,
         )  # fmt: skip
         self._head_kernels["draft_logits"].launch(
-            stream, cut.grid, GEMM_THREADS, cut.shared_bytes,
+            stream, tiling.grid, GEMM_THREADS, tiling.shared_bytes,
             memory["draft_logits"], memory["draft_candidates"], operand, self._head(),
         )  # fmt: skip
         self._head_kernels["select_drafts"].launch(
             stream, (1, 1, 1), rows * 32, 0,
-            self._tokens_out, self._status_out, memory["draft_candidates"], cut.blocks,
+            self._tokens_out, self._status_out, memory["draft_candidates"], tiling.blocks,
             memory["draft_status"],
         )  # fmt: skip
 
@@ -228,10 +226,14 @@ def launch_embed_drafts(
     stream: int, sizes: Sizes, kernels: Mapping[str, Kernel], memory: DeviceMemory
 ) -> None:
     """The embeddings of ``draft_ids`` as the layers' input, in the rows behind the frame's."""
-    kernels["embed_tokens"].launch(
-        stream, (sizes.draft_tokens, 1, 1), NORM_THREADS, 0,
-        draft_rows(sizes, memory), memory["draft_ids"], memory["embedding"],
-    )  # fmt: skip
+    embed_ids(stream, kernels, memory, draft_rows(sizes, memory), memory["draft_ids"], sizes.draft_tokens)
+
+
+def embed_ids(
+    stream: int, kernels: Mapping[str, Kernel], memory: DeviceMemory, target: int, ids: int, count: int
+) -> None:
+    """Rows of the embedding matrix for ``ids`` ``[count]``; ``target`` and ``ids`` are device addresses."""
+    kernels["embed_tokens"].launch(stream, (count, 1, 1), NORM_THREADS, 0, target, ids, memory["embedding"])
 
 
 def draft_rows(sizes: Sizes, memory: DeviceMemory) -> int:
@@ -256,14 +258,14 @@ def launch_embed_frame(
 
     The rows of a frame of one page go where its pass reads them; those of a larger one to ``frame_rows``.
     """
-    cut, hidden, at_once = sizes.prefill.patch, sizes.decoder.hidden_size, sizes.prefill.tokens
+    tiling, hidden, at_once = sizes.prefill.patch, sizes.decoder.hidden_size, sizes.prefill.tokens
     rows = memory["frame_rows" if sizes.layout.frame_pages > 1 else "tokens_in"]
     for first in range(0, sizes.frame_passes * at_once, at_once):
         kernels["patch_operand"].launch(
             stream, (at_once, 1, 1), NORM_THREADS, 0, memory["patches"], memory["pixels"], first
         )
         kernels["patch_projection"].launch(
-            stream, cut.grid, GEMM_THREADS, cut.shared_bytes,
+            stream, tiling.grid, GEMM_THREADS, tiling.shared_bytes,
             rows + first * hidden * 4, memory["patches"], memory["patch_projection"],
         )  # fmt: skip
     kernels["pool_tokens"].launch(

@@ -22,7 +22,8 @@ from vla_edge_ros.engines.cuda.load.memory import DeviceMemory, pinned_array
 from vla_edge_ros.engines.cuda.plan.chunk_state import LiveRows, write_state
 from vla_edge_ros.engines.cuda.plan.sizes import Sizes
 from vla_edge_ros.engines.cuda.run.graphs import TimedGraph, copy_on_device, copy_to_device
-from vla_edge_ros.engines.cuda.run.passes import NORM_THREADS, Pass, launch_embed_drafts, launch_embed_frame
+from vla_edge_ros.engines.cuda.run.host_memory import HostMemory
+from vla_edge_ros.engines.cuda.run.passes import Pass, embed_ids, launch_embed_drafts, launch_embed_frame
 
 FLOAT_BYTES = 4
 
@@ -48,11 +49,11 @@ class Piece:
 
     seen: Pages
     rows: LiveRows
-    first: int  # row of what is cut into pieces
+    first: int  # row of what is split into pieces
 
 
 def pieces(past: Pages, of: Pages, at_once: int) -> Iterator[Piece]:
-    """Cut the rows that fill ``of``, behind ``past``, into passes over at most ``at_once`` of one page."""
+    """Split the rows that fill ``of``, behind ``past``, into passes over at most ``at_once`` of one page."""
     done = 0
     for index, fill in enumerate(of.fills.tolist()):
         for begin in range(0, fill, at_once):
@@ -73,12 +74,10 @@ class Prefill:
         kernels: Mapping[str, Kernel],
         memory: DeviceMemory,
         passes: Mapping[str, Pass],
-        states: Mapping[str, NDArray],
-        draft_ids: NDArray[np.int32],
+        host: HostMemory,
     ):
-        """``states`` and ``draft_ids``: page-locked; the states by pass."""
         self._stream, self._sizes, self._kernels, self._memory = stream, sizes, kernels, memory
-        self._states = states
+        self._states = host.states
         width, height, _ = sizes.frame
         self.pixels = pinned_array((height, width, 3), np.uint8)
         self.pooled = pinned_array((sizes.decoder.hidden_size,), np.float32)
@@ -91,13 +90,13 @@ class Prefill:
         self._plain = TimedGraph(
             stream,
             lambda: passes["prefill"].launch(stream.ptr, memory["tokens_in"]),
-            (memory["prefill_state"], states["prefill"]),
+            (memory["prefill_state"], host.states["prefill"]),
         )
         self.graphs = [self._embed, self._plain]
         if sizes.draft_tokens:
-            copies = [(memory["drafted_state"], states["drafted"])]
+            copies = [(memory["drafted_state"], host.states["drafted"])]
             if not sizes.has_queries:  # else those rows stay as they were loaded
-                copies.append((memory["draft_ids"], draft_ids))
+                copies.append((memory["draft_ids"], host.draft_ids))
 
             def launch_drafted() -> None:
                 if not sizes.has_queries:
@@ -110,12 +109,6 @@ class Prefill:
     def embed_frame(self) -> float:
         """``pixels`` to the frame's rows, and their mean to ``pooled``; ms."""
         return self._embed.run()
-
-    def embed_ids(self, target: int, ids: int, count: int) -> None:
-        """Rows of the embedding matrix for ``ids`` ``[count]``, both addresses on the device."""
-        self._kernels["embed_tokens"].launch(
-            self._stream.ptr, (count, 1, 1), NORM_THREADS, 0, target, ids, self._memory["embedding"]
-        )
 
     def write_ids(self, past: Pages, of: Pages, ids: NDArray, check: Callable[[], None]) -> None:
         """All passes over ``ids``, which fill ``of`` behind ``past``; ``check`` is called after each."""
@@ -172,7 +165,8 @@ class Prefill:
         count = piece.rows.count
         self._ids[:count] = ids[piece.first : piece.first + count]
         copy_to_device(self._stream.ptr, self._memory["token_ids"], self._ids)
-        self.embed_ids(self._memory["tokens_in"], self._memory["token_ids"], count)
+        target, ids_at = self._memory["tokens_in"], self._memory["token_ids"]
+        embed_ids(self._stream.ptr, self._kernels, self._memory, target, ids_at, count)
 
     def _take_frame_rows(self, piece: Piece) -> None:
         row = self._sizes.decoder.hidden_size * FLOAT_BYTES

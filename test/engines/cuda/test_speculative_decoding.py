@@ -9,7 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vla_edge_ros.engines.cuda.plan.weight_format import TILE_ROWS
-from vla_edge_ros.engines.cuda.run.drafts import MOST_IN_VAIN, DraftedTokens, passes_needed
+from vla_edge_ros.engines.cuda.run.speculative_decoding import (
+    MOST_REJECTED_PASSES,
+    SpeculativeTokens,
+    passes_needed,
+)
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.types import CacheView
 
@@ -39,32 +43,34 @@ def one_pass(tokens, drafted):
 
 @given(st.lists(st.integers(0, 3), max_size=12), st.integers(1, 12))
 def test_any_draft_gives_the_tokens_of_plain_decoding(draft, count):
-    run, passes, in_vain = DraftedTokens(draft), 0, 0
-    while (before := len(run.tokens)) < count:
-        guesses = list(run.guesses(count))
-        assert not guesses or in_vain < MOST_IN_VAIN, "a pass over guesses where plain steps are due"
-        run.settle(one_pass(run.tokens, guesses), guesses)
-        assert before < len(run.tokens) <= count
-        in_vain = in_vain + 1 if len(run.tokens) == before + 1 else 0
+    run, passes, rejected_passes = SpeculativeTokens(draft), 0, 0
+    while (before := len(run.accepted)) < count:
+        drafted = list(run.draft_tokens(count))
+        assert not drafted or rejected_passes < MOST_REJECTED_PASSES, (
+            "a verification pass where plain steps are due"
+        )
+        run.accept(one_pass(run.accepted, drafted), drafted)
+        assert before < len(run.accepted) <= count
+        rejected_passes = rejected_passes + 1 if len(run.accepted) == before + 1 else 0
         passes += 1
-    assert run.tokens == plain(count)
+    assert run.accepted == plain(count)
     assert passes == passes_needed(plain(count), draft) <= count
 
 
-def test_guessing_ends_after_two_passes_in_vain_and_goes_on_where_one_held():
+def test_verification_ends_after_two_rejected_passes_and_goes_on_where_a_token_was_accepted():
     truth = [5, 6, 7, 8, 9, 5, 6, 7]
-    run = DraftedTokens([0, 0, 7, 8, 0, 5, 6, 7])
-    guesses = [list(run.guesses(8))]
-    run.settle(truth, guesses[0])
-    guesses.append(list(run.guesses(8)))
-    run.settle(truth[1:], guesses[1])
-    guesses.append(list(run.guesses(8)))
-    assert guesses == [[0, 0, 7, 8, 0, 5, 6], [0, 7, 8, 0, 5, 6], []]
+    run = SpeculativeTokens([0, 0, 7, 8, 0, 5, 6, 7])
+    drafted = [list(run.draft_tokens(8))]
+    run.accept(truth, drafted[0])
+    drafted.append(list(run.draft_tokens(8)))
+    run.accept(truth[1:], drafted[1])
+    drafted.append(list(run.draft_tokens(8)))
+    assert drafted == [[0, 0, 7, 8, 0, 5, 6], [0, 7, 8, 0, 5, 6], []]
 
-    run = DraftedTokens([0, 6, 7, 0, 0, 5, 6, 7])
-    for _ in range(2):  # in vain, then two guesses hold
-        run.settle(truth[len(run.tokens) :], run.guesses(8))
-    assert run.tokens == truth[:4] and list(run.guesses(8)) == [0, 5, 6]
+    run = SpeculativeTokens([0, 6, 7, 0, 0, 5, 6, 7])
+    for _ in range(2):  # rejected, then two draft tokens are accepted
+        run.accept(truth[len(run.accepted) :], run.draft_tokens(8))
+    assert run.accepted == truth[:4] and list(run.draft_tokens(8)) == [0, 5, 6]
 
 
 @pytest.mark.parametrize(
@@ -76,12 +82,12 @@ def test_guessing_ends_after_two_passes_in_vain_and_goes_on_where_one_held():
         ([5, 0, 7, 8], 2),
         ([5, 6, 0, 8], 2),
         ([0, 0, 0, 0], 4),
-        ([0, 0, 7, 8], 4),  # the third guess would have held, and is not tried
+        ([0, 0, 7, 8], 4),  # the third draft token would be accepted, and is not tried
         ([], 4),
         ([5], 3),
     ],
 )
-def test_passes_are_one_and_one_more_for_each_wrong_guess_that_is_used(draft, passes):
+def test_passes_are_one_and_one_more_for_each_rejected_token_that_is_used(draft, passes):
     assert passes_needed([5, 6, 7, 8], draft) == passes
 
 
@@ -114,7 +120,7 @@ def kv_bits(engine):
 
 
 @pytest.mark.gpu
-def test_a_draft_that_holds_takes_one_pass_and_leaves_the_same_bits(engine, case, rng):
+def test_an_accepted_draft_takes_one_pass_and_leaves_the_same_bits(engine, case, rng):
     """Logits of each token, and every bit of the cache: keys and values of the frame and of the action."""
     from vla_edge_ros.bench.kernels import inspection
 
@@ -137,37 +143,37 @@ def test_a_draft_that_holds_takes_one_pass_and_leaves_the_same_bits(engine, case
 
 
 @pytest.mark.gpu
-def test_a_draft_that_is_wrong_anywhere_gives_the_same_tokens_and_bits(engine, case, rng):
+def test_a_draft_that_is_rejected_anywhere_gives_the_same_tokens_and_bits(engine, case, rng):
     from vla_edge_ros.bench.kernels import inspection
 
     ids = np.arange(engine.sizes.head_first, engine.sizes.head_first + engine.sizes.head_rows)
     pixels, view = frame_of(rng, case), view_of(case, [6, 2, 5])
     tokens, logits, bits = run_plain(engine, pixels, view)
-    for wrong in range(ACTION_TOKENS):
+    for rejected in range(ACTION_TOKENS):
         draft = list(tokens)
-        draft[wrong] = int(rng.choice(ids[ids != tokens[wrong]]))
+        draft[rejected] = int(rng.choice(ids[ids != tokens[rejected]]))
         engine.embed_frame(pixels)
         engine.prefill(view, draft)
         decoded = engine.decode(view, ACTION_TOKENS, never_stop)
         assert decoded.tokens == tokens
         assert 1 + len(decoded.step_ms) == passes_needed(tokens, draft)
-        if wrong < ACTION_TOKENS - 2:
-            settled = ACTION_TOKENS - 2 - wrong  # row of the last token in the second pass
-            np.testing.assert_array_equal(inspection.draft_logits(engine)[settled], logits[-1])
-        elif wrong == ACTION_TOKENS - 2:  # one token is left, which no guess can help
+        if rejected < ACTION_TOKENS - 2:
+            row_of_last = ACTION_TOKENS - 2 - rejected  # in the second pass
+            np.testing.assert_array_equal(inspection.draft_logits(engine)[row_of_last], logits[-1])
+        elif rejected == ACTION_TOKENS - 2:  # one token is left, which no draft token can help
             np.testing.assert_array_equal(inspection.logits(engine), logits[-1])
         np.testing.assert_array_equal(kv_bits(engine), bits)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("right", [0, 1, 3])
-def test_plain_steps_go_on_with_the_same_bits_where_guesses_are_in_vain(engine, case, rng, right):
+@pytest.mark.parametrize("accepted", [0, 1, 3])
+def test_plain_steps_go_on_with_the_same_bits_where_drafts_are_rejected(engine, case, rng, accepted):
     from vla_edge_ros.bench.kernels import inspection
 
     pixels, view = frame_of(rng, case), view_of(case, [6, 2, 5])
     tokens, logits, bits = run_plain(engine, pixels, view)
     first = engine.sizes.head_first
-    draft = [*tokens[:right], *(first + (token - first + 1) % 2 for token in tokens[right:])]
+    draft = [*tokens[:accepted], *(first + (token - first + 1) % 2 for token in tokens[accepted:])]
     asked = []
 
     def keep_logits(_):
@@ -178,22 +184,22 @@ def test_plain_steps_go_on_with_the_same_bits_where_guesses_are_in_vain(engine, 
     engine.prefill(view, draft)
     decoded = engine.decode(view, ACTION_TOKENS, keep_logits)
     assert decoded.tokens == tokens and 1 + len(decoded.step_ms) == passes_needed(tokens, draft)
-    plain_steps = len(decoded.step_ms) - (MOST_IN_VAIN - (right == 0))
-    assert plain_steps > 0, "expected the guessing to end"
+    plain_steps = len(decoded.step_ms) - (MOST_REJECTED_PASSES - (accepted == 0))
+    assert plain_steps > 0, "expected the verification to end"
     got = [*asked, inspection.logits(engine)][-plain_steps:]
     np.testing.assert_array_equal(got, logits[-plain_steps:])
     np.testing.assert_array_equal(kv_bits(engine), bits)
 
 
 @pytest.mark.gpu
-def test_a_guess_that_is_not_finite_does_not_fail_the_chunk(engine, case, rng):
+def test_a_draft_token_that_is_not_finite_does_not_fail_the_chunk(engine, case, rng):
     if engine.sizes.embedding.bits != 16 or engine.sizes.head_first < TILE_ROWS:
         pytest.skip("needs bfloat16 embeddings, and a row tile of tokens that are no action tokens")
     pixels, view = frame_of(rng, case), view_of(case, [6, 2, 5])
     tokens, _, bits = run_plain(engine, pixels, view)
-    poisoned = engine.buffers.array("embedding", np.uint16, (TILE_ROWS * case.decoder.hidden_size,))
-    kept = poisoned.get()
-    poisoned.fill(0x7FC0)  # NaN
+    not_finite = engine.buffers.array("embedding", np.uint16, (TILE_ROWS * case.decoder.hidden_size,))
+    kept = not_finite.get()
+    not_finite.fill(0x7FC0)  # NaN
     try:
         other = engine.sizes.head_first + (tokens[0] == engine.sizes.head_first)
         for draft in ([1], [*tokens[:3], 1, *tokens[4:]], [other, *tokens[1:3], 1, *tokens[4:]]):
@@ -202,7 +208,7 @@ def test_a_guess_that_is_not_finite_does_not_fail_the_chunk(engine, case, rng):
             assert engine.decode(view, ACTION_TOKENS, never_stop).tokens == tokens
             np.testing.assert_array_equal(kv_bits(engine), bits)
     finally:
-        poisoned.set(kept)
+        not_finite.set(kept)
 
 
 @pytest.mark.gpu
@@ -232,9 +238,9 @@ def test_a_stream_with_any_drafts_stays_on_the_tokens_of_plain_decoding(engine, 
 def test_decoding_with_a_draft_stops_between_passes(engine, case, rng):
     pixels, view = frame_of(rng, case), view_of(case, [3, 7])
     tokens, *_ = run_plain(engine, pixels, view)
-    wrong = [int(engine.sizes.head_first + (token - engine.sizes.head_first + 1) % 2) for token in tokens]
+    rejected = [int(engine.sizes.head_first + (token - engine.sizes.head_first + 1) % 2) for token in tokens]
     engine.embed_frame(pixels)
-    engine.prefill(view, wrong)
+    engine.prefill(view, rejected)
     asked = []
 
     def stop_after_one(step_ms):

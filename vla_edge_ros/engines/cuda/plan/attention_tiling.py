@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How one attention is dealt out to blocks and warps: the grid and shared memory of attention.cu."""
+"""The tiling of one attention over blocks and warps: the grid and shared memory of attention.cu."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPLITS_IN_TURN = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class AttentionTiling:
     """``row_groups`` blocks along the query rows, those of the frame before those of the action."""
 
     key_warps: int
@@ -46,8 +46,8 @@ def plan_attentions(
     pages: int,
     slots: int,
     kv: KvFormat,
-) -> list[Attention]:
-    """One cut a variant. All deal pages to the same warps and, for action tokens, to the same splits."""
+) -> list[AttentionTiling]:
+    """One tiling a variant. All deal pages to the same warps and, for action tokens, to the same splits."""
     key_warps = MOST_KEY_WARPS
     while key_warps > 1 and any(
         attention_shared(rows, key_warps, _row_warps(rows, decoder), 1, slots, decoder, kv)
@@ -61,7 +61,7 @@ def plan_attentions(
     beside = max(_action_blocks(rows, splits, decoder) if rows.frame else 0 for rows in variants)
     multiprocessors = device.multiprocessors
     room = multiprocessors - beside if multiprocessors >= 2 * beside else multiprocessors
-    return [_cut(rows, key_warps, splits, room, decoder, device, pages, slots, kv) for rows in variants]
+    return [_tiling(rows, key_warps, splits, room, decoder, device, pages, slots, kv) for rows in variants]
 
 
 def _row_groups(rows: TokenRows, tokens: int, decoder: DecoderConfig) -> int:
@@ -78,7 +78,7 @@ def _row_warps(rows: TokenRows, decoder: DecoderConfig) -> int:
     return min(ceil(max(rows.frame, rows.action) * decoder.group_size / TILE_ROWS), MOST_ROW_WARPS)
 
 
-def _cut(
+def _tiling(
     rows: TokenRows,
     key_warps: int,
     most_splits: int,
@@ -88,7 +88,7 @@ def _cut(
     pages: int,
     slots: int,
     kv: KvFormat,
-) -> Attention:
+) -> AttentionTiling:
     """``room``: multiprocessors that a frame's blocks share."""
     row_warps = _row_warps(rows, decoder)
     frame_groups = _row_groups(rows, rows.frame, decoder)
@@ -109,7 +109,7 @@ def _cut(
 
     loops = min(used) * key_warps < pages
     buffers = 2 if loops and shared(2) <= device.shared_bytes else 1
-    return Attention(
+    return AttentionTiling(
         key_warps,
         row_warps,
         frame_groups + action_groups,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How one projection is dealt out to blocks and warps: the grid and shared memory of skinny_gemm.cuh.
+"""The tiling of one projection over blocks and warps: the grid and shared memory of skinny_gemm.cuh.
 
 The weights' stream is the cost, so the busiest block's share of it decides.
 """
@@ -30,28 +30,28 @@ MOST_BATCH_TILES_ONE_TOKEN, MOST_BATCH_TILES = 16, 1
 COST_OF_TOKENS_THROUGH_L2 = 1.5
 # Of the 255 that a thread has: beside them are two sums a column tile, the weights in hand, and addresses.
 MOST_OPERAND_REGISTERS = 144
-# With two column tiles the tokens are few, and a pass over guesses is 2 % faster with them in shared memory.
+# With two column tiles the tokens are few, and a verification pass is 2 % faster with them in shared memory.
 LEAST_REGISTER_TILES = 4
 # A drafted prefill, six tiles, takes 1.85 ms with two sets of sums and 1.91 with one; a plain one, with
 # four tiles, 1.54 and 1.50.
 LEAST_TILES_FOR_TWO_SETS = 5
-# A part of k more must make the busiest block's share this much smaller: the next norm reads one more row.
-WORTH_A_PART = 0.97
+# One more split of k must make the busiest block's share this much smaller: the next norm reads one more row.
+WORTH_A_SPLIT = 0.97
 # Integers cost instructions: in a decode step 8 warps an SM wait for their own latency. 16 in two blocks take
 # 2 % (int8) and 6 % (int4) less, with drafts planned in 11 and 14 % (docs/explanation/engine-log.md).
 INTEGER_STEP_BLOCKS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Projection:
-    """``blocks`` along the rows times ``parts`` along k; a warp keeps ``stages`` copies in flight.
+class ProjectionTiling:
+    """``blocks`` along the rows times ``split_k`` of k; a warp keeps ``stages`` copies in flight.
 
     ``operand_steps``: sixteens of a warp's longest slice of k where it has the tokens in registers, else 0.
     """
 
     weights: WeightFormat
     blocks: int
-    parts: int
+    split_k: int
     stages: int
     stage_tiles: int
     batch_tiles: int
@@ -62,75 +62,75 @@ class Projection:
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        return (self.blocks, self.parts, 1)
+        return (self.blocks, self.split_k, 1)
 
 
 def plan_projections(
     variants: Sequence[TokenRows],
     row_tiles: int,
     k_tiles: int,
-    most_parts: int,
+    most_split_k: int,
     multiprocessors: int,
     shared_bytes: int,
     shared_bytes_sm: int,
     weights: WeightFormat = BF16,
-) -> list[Projection]:
-    """One cut a variant, all with the same parts of k: those whose busiest blocks read least in sum.
+) -> list[ProjectionTiling]:
+    """One tiling a variant, all with the same split-K: those whose busiest blocks read least in sum.
 
-    The same parts, and with them the same slices a warp, give a token the same bits in each variant.
+    The same split-K, and with it the same slices a warp, gives a token the same bits in each variant.
     In a decode step two kernels share an SM while one hands over to the next: each gets half of its memory,
     where that suffices. Tokens that fit neither in registers nor beside the rings are read through the L2.
     ``k_tiles``: tiles of ``weights`` along a row.
     """
-    best: list[Projection] = []
+    best: list[ProjectionTiling] = []
     least = 0.0
-    for parts in range(1, min(most_parts, k_tiles) + 1):
-        across = min(row_tiles, max(1, multiprocessors // parts))
+    for split_k in range(1, min(most_split_k, k_tiles) + 1):
+        across = min(row_tiles, max(1, multiprocessors // split_k))
         tiles_a_block = ceil(row_tiles / across)
-        cuts = []
+        tilings = []
         for rows in variants:
             blocks_an_sm = INTEGER_STEP_BLOCKS if rows.single and weights is not BF16 else 1
-            blocks = min(row_tiles, max(1, blocks_an_sm * multiprocessors // parts))
+            blocks = min(row_tiles, max(1, blocks_an_sm * multiprocessors // split_k))
             half = min(shared_bytes, shared_bytes_sm // (2 * blocks_an_sm))
             limits = (half, shared_bytes) if rows.single else (shared_bytes,)
-            cut = _cut(weights, rows, blocks, ceil(row_tiles / blocks), k_tiles, parts, limits)
-            if cut is not None:
-                cuts.append(cut)
-        if len(cuts) < len(variants):
+            tiling = _tiling(weights, rows, blocks, ceil(row_tiles / blocks), k_tiles, split_k, limits)
+            if tiling is not None:
+                tilings.append(tiling)
+        if len(tilings) < len(variants):
             continue
-        through_l2 = sum(not (cut.operand_in_shared or cut.operand_steps) for cut in cuts)
-        tiles = tiles_a_block * float(ceil(k_tiles / parts))
-        work = tiles * (len(cuts) + through_l2 * (COST_OF_TOKENS_THROUGH_L2 - 1))
-        if not best or work < least * WORTH_A_PART:
-            best, least = cuts, work
+        through_l2 = sum(not (tiling.operand_in_shared or tiling.operand_steps) for tiling in tilings)
+        tiles = tiles_a_block * float(ceil(k_tiles / split_k))
+        work = tiles * (len(tilings) + through_l2 * (COST_OF_TOKENS_THROUGH_L2 - 1))
+        if not best or work < least * WORTH_A_SPLIT:
+            best, least = tilings, work
     if not best:
         raise EngineError(
-            f"the CUDA kernels cannot cut a projection of {max(rows.tokens for rows in variants)} x "
-            f"{k_tiles * weights.tile_k} values into at most {most_parts} parts that fit {shared_bytes} "
-            f"bytes of shared memory a block"
+            f"the CUDA kernels have no tiling for a projection of {max(rows.tokens for rows in variants)} x "
+            f"{k_tiles * weights.tile_k} values with split-K of at most {most_split_k} that fits "
+            f"{shared_bytes} bytes of shared memory a block"
         )
     return best
 
 
-def _cut(
+def _tiling(
     weights: WeightFormat,
     rows: TokenRows,
     blocks: int,
     tiles_a_block: int,
     k_tiles: int,
-    parts: int,
+    split_k: int,
     limits: tuple[int, ...],
-) -> Projection | None:
+) -> ProjectionTiling | None:
     """The largest batch, then the most stages, that fit into the first limit that any fit into; or none."""
-    slice_tiles = ceil(ceil(k_tiles / parts) / GEMM_WARPS)
+    slice_tiles = ceil(ceil(k_tiles / split_k) / GEMM_WARPS)
     stage_tiles = ceil(slice_tiles / ceil(slice_tiles / MOST_STAGE_TILES[weights.bits]))
     stage_bytes = weights.stage_bytes(stage_tiles)
     in_ring = min(MOST_STAGES, MOST_RING_BYTES // stage_bytes)
     most_stages = min(in_ring, tiles_a_block * ceil(slice_tiles / stage_tiles))
     most_batch = min(tiles_a_block, MOST_BATCH_TILES_ONE_TOKEN if rows.single else MOST_BATCH_TILES)
-    planned = partial(Projection, weights, blocks, parts)
+    planned = partial(ProjectionTiling, weights, blocks, split_k)
     steps = weights.tile_k // TILE_K
-    for place in _places(rows, tiles_a_block, slice_tiles * steps, ceil(k_tiles / parts) * steps):
+    for place in _places(rows, tiles_a_block, slice_tiles * steps, ceil(k_tiles / split_k) * steps):
         for limit in limits:
             for batch in range(most_batch, 0, -1):
                 for sets, stages in _rings(rows, tiles_a_block, most_stages):
@@ -149,9 +149,9 @@ class _Place(NamedTuple):
     steps: int = 0
 
 
-def _places(rows: TokenRows, tiles_a_block: int, slice_steps: int, part_steps: int) -> list[_Place]:
+def _places(rows: TokenRows, tiles_a_block: int, slice_steps: int, split_steps: int) -> list[_Place]:
     """The best one first."""
-    shared, through_l2 = _Place(shared_bytes=part_steps * rows.operand_bytes), _Place()
+    shared, through_l2 = _Place(shared_bytes=split_steps * rows.operand_bytes), _Place()
     if rows.single:
         return [shared]
     if tiles_a_block == 1:  # each token is used once
