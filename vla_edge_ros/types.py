@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
 
 # No camera queue holds a picture for an hour: such an age is the difference between two clocks (a driver that
 # counts from boot, a bag played without /clock, use_sim_time changed under way), and no age at all.
-ABSURD_AGE_NS = 3600 * 1_000_000_000
+ABSURD_AGE_NS = 3600 * NS_PER_S
 
 
 def believable_age_ms(age_ms: float) -> float:
@@ -33,7 +34,7 @@ class Outcome(Enum):
     NO_NEW_FRAME = "no_new_frame"  # the newest frame has been used already
     STALE_FRAME = "stale_frame"  # the newest frame is older than the limit
     REFUSED = "refused"  # admission refused before any work on the engine
-    ABORTED = "aborted"  # cut between two stages, rolled back, too little time left
+    ABORTED = "aborted"  # between two stages, rolled back, too little time left
     LATE = "late"  # the watchdog answered for the cycle before the result was there
     ENGINE_ERROR = "engine_error"  # an exception in the engine; rolled back
     STOPPED = "stopped"  # not a cycle: the zero motion that ends a run
@@ -56,6 +57,10 @@ class Reason(Enum):
     PROBE = "probe"  # would be refused, admitted to learn whether that still holds
     OVER_BUDGET = "over_budget"
     NO_TIME_LEFT = "no_time_left"  # the budget was spent before admission was asked
+
+    @property
+    def admits(self) -> bool:
+        return self not in (Reason.OVER_BUDGET, Reason.NO_TIME_LEFT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +89,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ChunkTimes:
-    """Measured times of one chunk, whole or cut short; what the cost estimator learns from.
+    """Measured times of one chunk, whole or aborted; what the cost estimator learns from.
 
     ``decode_ms`` has one entry for each decode step that ran. ``drafted``: the prefill had a draft of the
-    action behind it, which makes it and the steps dearer, and the steps fewer.
+    action behind it, which makes it and the steps slower, and the steps fewer.
     """
 
     slots_in_use: int

@@ -14,25 +14,16 @@ def small_engine() -> Iterator[Callable[[int], Any]]:
     """``small_engine(capacity_slots)``: loaded, with drafts, closed after the test."""
     from vla_edge_ros.config import CacheConfig, EngineConfig, VlaConfig
     from vla_edge_ros.engines.cuda.engine import CudaEngine
-    from vla_edge_ros.model.decoder_config import DecoderConfig
+    from vla_edge_ros.model.decoder_config import SMALL
     from vla_edge_ros.model.random_weights import RandomWeights
 
-    decoder = DecoderConfig(
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=64,
-        vocab_size=600,
-    )
     loaded = []
 
     def load(capacity_slots: int) -> CudaEngine:
         config = VlaConfig(
             cache=CacheConfig(capacity_slots=capacity_slots), engine=EngineConfig(draft="last_action")
         )
-        loaded.append(CudaEngine(config, RandomWeights(decoder, 0)))
+        loaded.append(CudaEngine(config, RandomWeights(SMALL, 0)))
         loaded[-1].load()
         return loaded[-1]
 

@@ -19,7 +19,7 @@ def test_quantiles_leave_at_most_one_percent_of_samples_above_p99(samples):
     assert result["p99"] in samples
     assert sum(value > result["p99"] for value in samples) <= 0.01 * len(samples)
     assert sum(value >= result["p99"] for value in samples) >= 0.01 * len(samples)
-    assert result["median"] == pytest.approx(float(np.median(samples)))
+    assert result["median"] == np.quantile(samples, 0.5, method="higher")
 
 
 @pytest.mark.parametrize("bad", [[], [[1.0, 2.0]], 3.0])

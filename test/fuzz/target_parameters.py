@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -86,27 +86,26 @@ def check(data: bytes, folder: Path) -> str:
 
 
 def _reasoner(path: Path, data: bytes) -> str:
-    node = None
-    try:
-        init_ros(["--ros-args", "--params-file", str(path), "--log-level", "fatal"])
-        node = ReasoningNode()
+    def read_all(node: ReasoningNode) -> None:
         for config_class in REASONER:
             _compare(config_class, read(node, config_class), data, "/vla_reasoner")
-    except VlaEdgeError as error:
-        return refusal(error)
-    finally:
-        if node is not None:
-            node.destroy_node()
-        rclpy.try_shutdown()
-    return "good"
+
+    return _with_node(path, ReasoningNode, read_all)
 
 
 def _camera(path: Path, data: bytes) -> str:
+    def read_all(node: Node) -> None:
+        _compare(ReplayConfig, declare_config(node, ReplayConfig), data, "/replay_camera")
+
+    return _with_node(path, lambda: Node("replay_camera"), read_all)
+
+
+def _with_node(path: Path, make: Callable[[], Node], read_all: Callable[[Any], None]) -> str:
     node = None
     try:
         init_ros(["--ros-args", "--params-file", str(path), "--log-level", "fatal"])
-        node = Node("replay_camera")
-        _compare(ReplayConfig, declare_config(node, ReplayConfig), data, "/replay_camera")
+        node = make()
+        read_all(node)
     except VlaEdgeError as error:
         return refusal(error)
     finally:

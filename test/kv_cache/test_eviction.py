@@ -14,7 +14,7 @@ from vla_edge_ros.kv_cache.descriptor import thumbnail
 from vla_edge_ros.kv_cache.eviction import POLICY_NAMES, make_policy
 from vla_edge_ros.kv_cache.frame_memory import FrameMemory
 from vla_edge_ros.kv_cache.policies import reservoir
-from vla_edge_ros.kv_cache.policies.reservoir import splitmix64
+from vla_edge_ros.splitmix64 import splitmix64_of
 
 PROTECTING = ("bridge", "bridge_distance", "reservoir", "time_thinning")
 PERIOD_NS = 33_000_000
@@ -198,19 +198,12 @@ def test_reservoir_keeps_every_frame_equally_often(monkeypatch):
     times_kept = np.zeros(frames)
     for start in range(runs):
         monkeypatch.setattr(
-            reservoir, "splitmix64", lambda value, start=start: splitmix64(value + start * 1_000_003)
+            reservoir, "splitmix64_of", lambda value, start=start: splitmix64_of(value + start * 1_000_003)
         )
         times_kept[run("reservoir", np.zeros((frames, 1)), room)] += 1
     assert (times_kept[-8:] == runs).all()
     quarters = [part.mean() / runs for part in np.array_split(times_kept[:-8], 4)]
     assert quarters == pytest.approx([32 / 392] * 4, rel=0.06)
-
-
-def test_splitmix64_gives_the_published_sequence():
-    """First outputs of Vigna's splitmix64.c for seed 1234567."""
-    step = 0x9E3779B97F4A7C15
-    outputs = [splitmix64((1234567 + i * step) % 2**64) for i in range(3)]
-    assert outputs == [6457827717110365317, 3203168211198807973, 9817491932198370423]
 
 
 def test_time_thinning_is_within_twice_of_even_spacing():

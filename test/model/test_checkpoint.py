@@ -1,79 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoint folders: every stored type, shards, and each way in which a folder can be broken."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 
 import numpy as np
 import pytest
+from checkpoint_folders import EMBEDDING, K_BIAS, reference, stored, write, write_sharded, write_stored
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vla_edge_ros.config import ModelSource
 from vla_edge_ros.errors import WeightsError
-from vla_edge_ros.model.bfloat16 import bfloat16_to_float32, float32_to_bfloat16
+from vla_edge_ros.model.bfloat16 import bfloat16_to_float32
 from vla_edge_ros.model.checkpoint import CheckpointWeights
-from vla_edge_ros.model.decoder_config import TINY, DecoderConfig
-from vla_edge_ros.model.random_weights import RandomWeights
+from vla_edge_ros.model.decoder_config import TINY
 from vla_edge_ros.model.tensor_shapes import tensor_shapes
-from vla_edge_ros.model.weights import open_weights
 
-EMBEDDING = "model.embed_tokens.weight"
-K_BIAS = "model.layers.1.self_attn.k_proj.bias"
-SIZES = {**dataclasses.asdict(TINY), "model_type": "qwen2"}
-SIZES = {key: SIZES[key] for key in SIZES if key != "qkv_bias"}
-UNTIED = DecoderConfig(
-    hidden_size=16,
-    intermediate_size=24,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    num_key_value_heads=1,
-    head_dim=8,
-    vocab_size=300,
-    qkv_bias=False,
-    tie_word_embeddings=False,
-)
-
-
-def reference(config=TINY):
-    weights = RandomWeights(config, seed=9)
-    return {name: weights.tensor(name) for name in tensor_shapes(config)}
-
-
-def stored(values, kind):
-    """``(type as the format names it, shape, bytes)`` of one tensor."""
-    data = {
-        "bfloat16": ("BF16", float32_to_bfloat16(values)),
-        "float16": ("F16", values.astype(np.float16)),
-        "float32": ("F32", values.astype(np.float32)),
-        "float64": ("F64", values.astype(np.float64)),
-    }[kind]
-    return data[0], values.shape, data[1].tobytes()
-
-
-def write_stored(path, tensors):
-    """The safetensors format by its description: length of the header, JSON header, the elements."""
-    header, elements = {"__metadata__": {"format": "pt"}}, b""
-    for name, (dtype, shape, data) in tensors.items():
-        at = [len(elements), len(elements) + len(data)]
-        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": at}
-        elements += data
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    path.write_bytes(len(text).to_bytes(8, "little") + text + elements)
-
-
-def write(folder, tensors, kind="bfloat16", file="model.safetensors"):
-    write_stored(folder / file, {name: stored(values, kind) for name, values in tensors.items()})
-
-
-def write_sharded(folder, tensors):
-    names = sorted(tensors)
-    files = {name: f"model-0000{1 + (i % 3)}-of-00003.safetensors" for i, name in enumerate(names)}
-    for file in set(files.values()):
-        write(folder, {name: tensors[name] for name in names if files[name] == file}, file=file)
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": files}))
-    return files
+WITHOUT_BIAS = dataclasses.replace(TINY, qkv_bias=False)
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float16", "float32"])
@@ -108,13 +53,13 @@ def test_shards_equal_a_single_file(tmp_path):
 
 
 def test_untied_decoder_without_bias_needs_its_head_and_no_bias(tmp_path):
-    tensors = reference(UNTIED)
+    tensors = reference(WITHOUT_BIAS)
     write(tmp_path, tensors)
-    assert CheckpointWeights(tmp_path, UNTIED).tensor("lm_head.weight").shape == (300, 16)
+    assert CheckpointWeights(tmp_path, WITHOUT_BIAS).tensor("lm_head.weight").shape == (512, 64)
     del tensors["lm_head.weight"]
     write(tmp_path, tensors)
     with pytest.raises(WeightsError, match=r"lm_head\.weight is missing"):
-        CheckpointWeights(tmp_path, UNTIED)
+        CheckpointWeights(tmp_path, WITHOUT_BIAS)
 
 
 def test_optional_tensor_is_found_only_where_stored(tmp_path):
@@ -167,49 +112,6 @@ def test_cut_file_is_refused_by_name(tmp_path, keep):
         CheckpointWeights(tmp_path, TINY)
 
 
-LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 3087467144\n"
-
-
-@pytest.mark.parametrize(
-    ("content", "cause"),
-    [
-        (LFS, "Git LFS pointer"),
-        (b"<!DOCTYPE html>\n<html><body>Sign in</body></html>", "web page"),
-        (b"\n  <html lang='en'>", "web page"),
-        (b"<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>", "XML answer of a server"),
-        (b"GGUF\x03\x00\x00\x00", "GGUF"),
-        (b"PK\x03\x04" + b"\x00" * 60, "torch.save"),
-        (b"", "it is empty"),
-    ],
-)
-@pytest.mark.parametrize("file", ["model.safetensors", "model.safetensors.index.json", "config.json"])
-def test_what_is_no_model_file_is_told_in_one_line_with_the_likely_cause(tmp_path, file, content, cause):
-    (tmp_path / "config.json").write_text(json.dumps(SIZES))
-    (tmp_path / file).write_bytes(content)
-    with pytest.raises(WeightsError) as caught:
-        open_weights(ModelSource(path=str(tmp_path)))
-    text = str(caught.value)
-    assert text.startswith(f"{tmp_path / file}: ") and cause in text and "\n" not in text
-
-
-@pytest.mark.parametrize("file", ["model.safetensors", "model.safetensors.index.json", "config.json"])
-def test_dangling_link_of_a_hub_cache_is_told_with_its_target(tmp_path, file):
-    (tmp_path / "config.json").write_text(json.dumps(SIZES))
-    (tmp_path / file).unlink(missing_ok=True)
-    (tmp_path / file).symlink_to("../../blobs/4d7a")
-    with pytest.raises(WeightsError, match=rf"{file}: .*a link to \.\./\.\./blobs/4d7a, which is missing"):
-        open_weights(ModelSource(path=str(tmp_path)))
-
-
-@pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
-def test_folder_in_place_of_a_file_is_refused_by_name(tmp_path, file):
-    (tmp_path / "config.json").write_text(json.dumps(SIZES))
-    (tmp_path / file).unlink(missing_ok=True)
-    (tmp_path / file).mkdir()
-    with pytest.raises(WeightsError, match=rf"{file}: expected .*folder"):
-        open_weights(ModelSource(path=str(tmp_path)))
-
-
 @pytest.mark.parametrize("file", ["pytorch_model.bin", "model-q4.gguf", "weights.safetensors"])
 def test_weights_under_another_name_are_named(tmp_path, file):
     (tmp_path / file).write_bytes(b"x")
@@ -256,7 +158,7 @@ def test_what_belongs_to_something_else_is_listed_as_unused(tmp_path):
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float32"])
 def test_tied_head_that_is_stored_too_must_be_the_embedding(tmp_path, kind):
-    tied = dataclasses.replace(UNTIED, tie_word_embeddings=True, vocab_size=5000)
+    tied = dataclasses.replace(WITHOUT_BIAS, tie_word_embeddings=True, vocab_size=5000)
     tensors = reference(tied)
     head = tensors[EMBEDDING].copy()
     write(tmp_path, {**tensors, "lm_head.weight": head}, kind)

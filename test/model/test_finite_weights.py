@@ -18,7 +18,7 @@ from vla_edge_ros.engines.numpy_engine import NumpyEngine
 from vla_edge_ros.errors import WeightsError
 from vla_edge_ros.model import finite_weights
 from vla_edge_ros.model.bfloat16 import bfloat16_to_float32, float32_to_bfloat16
-from vla_edge_ros.model.decoder_config import TINY, DecoderConfig
+from vla_edge_ros.model.decoder_config import TINY
 from vla_edge_ros.model.finite_weights import FiniteWeights, finite, has_refused, require_finite
 from vla_edge_ros.model.patch_embedding import PATCH_PROJECTION
 from vla_edge_ros.model.random_weights import RandomWeights
@@ -117,21 +117,11 @@ def test_random_weights_are_not_made_twice(monkeypatch):
     assert finite(checked) is checked
 
 
-DECODER = DecoderConfig(
-    hidden_size=64,
-    intermediate_size=128,
-    num_hidden_layers=1,
-    num_attention_heads=1,
-    num_key_value_heads=1,
-    head_dim=64,
-    vocab_size=301,
-    tie_word_embeddings=False,
-)
 # One of each kind: of the embedding a row that no action needs, of the head an action's row, a projection
 # that becomes integers, a vector, a bias, and the vision projection, which is optional.
 PLACES = {
     EMBEDDING: (2, 3),
-    LM_HEAD: (300, 5),
+    LM_HEAD: (511, 5),
     DOWN: (63, 127),
     FINAL_NORM: (9,),
     layer_prefix(0) + "self_attn.q_proj.bias": (1,),
@@ -145,11 +135,11 @@ PLACES = {
 @pytest.mark.parametrize("name", PLACES)
 def test_a_checkpoint_with_one_such_weight_is_refused_by_its_place(tmp_path, name, value, stored, weights):
     rng = np.random.default_rng(5)
-    shapes = {**tensor_shapes(DECODER), PATCH_PROJECTION: (64, 16 * 16 * 3)}
+    shapes = {**tensor_shapes(TINY), PATCH_PROJECTION: (64, 16 * 16 * 3)}
     tensors = {each: (0.05 * rng.standard_normal(shape)).astype(stored) for each, shape in shapes.items()}
     tensors[name][PLACES[name]] = BAD[value]
     save_file(tensors, tmp_path / "model.safetensors")
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen2", **asdict(DECODER)}))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen2", **asdict(TINY)}))
     config = VlaConfig(
         model=ModelSource(path=str(tmp_path)),
         frame=FrameConfig(width=32, height=32),

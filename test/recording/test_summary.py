@@ -73,8 +73,8 @@ def test_rates_are_those_counted_by_hand():
 def test_latency_of_fresh_actions_only_and_of_all_messages():
     summary = summarise(hand_made_run(), {})
     expected = [20.0 + cycle for cycle in range(1, 11)] + [25.0, 25.0]
-    assert summary.fresh_latency_ms.p50 == pytest.approx(np.quantile(expected, 0.5))
-    assert summary.fresh_latency_ms.p99 == pytest.approx(np.quantile(expected, 0.99))
+    assert summary.fresh_latency_ms.p50 == np.quantile(expected, 0.5, method="higher")
+    assert summary.fresh_latency_ms.p99 == np.quantile(expected, 0.99, method="higher")
     assert summary.fresh_latency_ms.max == 30.0
     assert summary.every_latency_ms.max == 32.0
 

@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Levels and keys of the six statuses, judged from plain values."""
 
-import re
+from __future__ import annotations
+
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
 pytest.importorskip("rclpy", reason="diagnostic messages need rclpy's type support")
 
-from diagnostic_msgs.msg import DiagnosticStatus  # noqa: E402
+from diagnostic_msgs.msg import DiagnosticStatus
 
-from vla_edge_ros.config import TimingConfig  # noqa: E402
-from vla_edge_ros.ros.camera_diagnostics import REFUSALS  # noqa: E402
-from vla_edge_ros.ros.diagnostics import diagnose  # noqa: E402
-from vla_edge_ros.ros.health import ActionHealth, CameraHealth, EngineHealth, RecentRate  # noqa: E402
-from vla_edge_ros.ros.image_loss import Loss  # noqa: E402
-from vla_edge_ros.ros.messages import to_status  # noqa: E402
-from vla_edge_ros.runtime.metrics import RunMetrics  # noqa: E402
-from vla_edge_ros.types import (  # noqa: E402
+from vla_edge_ros.config import TimingConfig
+from vla_edge_ros.ros.camera_diagnostics import REFUSALS
+from vla_edge_ros.ros.diagnostics import diagnose
+from vla_edge_ros.ros.health import ActionHealth, CameraHealth, EngineHealth
+from vla_edge_ros.ros.image_loss import Loss
+from vla_edge_ros.ros.messages import to_status
+from vla_edge_ros.runtime.metrics import RunMetrics
+from vla_edge_ros.types import (
     Action,
     ActionSource,
     CycleRecord,
@@ -33,6 +32,8 @@ from vla_edge_ros.types import (  # noqa: E402
 pytestmark = pytest.mark.ros
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+
+
 ACTION = Action(np.zeros(8), 1)
 NODE = "/robot1/vla/vla_reasoner"
 FAST_DDS = "rmw_fastrtps_cpp, FASTDDS_BUILTIN_TRANSPORTS=DEFAULT"
@@ -49,6 +50,8 @@ CAMERA = CameraHealth(
     most_age_ms=9.0,
     transport=FAST_DDS,
 )
+
+
 ACTING = ActionHealth(state="active", is_active=True, topic="/vla/action", publishers=1)
 ENGINE = EngineHealth(name="numpy", memory=MemoryReport({"weights": 1 << 20}, 1 << 20), ceiling_mb=8)
 
@@ -272,44 +275,10 @@ def test_keys_are_the_same_in_good_and_in_bad_times_and_values_are_single_number
             assert all(float(pair.value) is not None for pair in other[name].values if pair.key not in texts)
 
 
-def test_a_rate_is_of_the_last_second_only():
-    rate = RecentRate()
-    assert rate.update(0.0, 0) == 0.0
-    assert rate.update(0.0, 5) == 0.0  # no time has passed
-    for tick in range(1, 51):
-        recent = rate.update(tick / 10, tick * 6)
-    assert recent == pytest.approx(60.0)
-    for tick in range(51, 61):
-        recent = rate.update(tick / 10, 300)
-    assert recent == pytest.approx(0.0)
-
-
-def test_a_rate_starts_anew_when_its_counter_does():
-    rate = RecentRate()
-    rate.update(0.0, 100)
-    assert rate.update(0.5, 3) == 0.0
-
-
 def test_an_age_between_two_clocks_is_not_told_as_an_age():
     record = CycleRecord(1, Outcome.STALE_FRAME, ActionSource.ZERO, ACTION, frame_age_ms=1.8e12)
     made = statuses(metrics=run(record))["Action"]
     assert {pair.key: pair.value for pair in made.values}["frame_age_ms"] == "nan"
-
-
-ANALYZER = Path(__file__).resolve().parents[2] / "config" / "diagnostics_analyzer.yaml"
-
-
-@pytest.mark.parametrize("node_name", ["/vla_reasoner", "/robot1/vla/vla_reasoner", "/left_arm/policy"])
-def test_the_analyzer_file_groups_the_statuses_of_any_node_and_of_no_other_package(node_name):
-    """As ``GenericAnalyzer`` does it: a regular expression has to match the whole name of a status."""
-    parameters = yaml.safe_load(ANALYZER.read_text())["/**"]["ros__parameters"]["vla_reasoner"]
-    assert parameters["type"] == "diagnostic_aggregator/GenericAnalyzer"
-    (pattern,) = parameters["regex"]
-    empty = (CameraHealth(), run().snapshot(), ActionHealth(), EngineHealth())
-    made = [status.name for status in diagnose(node_name, TimingConfig(), *empty)]
-    assert len(made) == 6 and all(re.fullmatch(pattern, name) for name in made)
-    for other in ("vla_reasoner: Camera", "/camera: driver", "/base: Battery", "/x: GPU temperature"):
-        assert not re.fullmatch(pattern, other)
 
 
 def test_two_robots_have_no_status_name_and_no_hardware_in_common():

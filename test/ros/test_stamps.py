@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vla_edge_ros.errors import ImageError
-from vla_edge_ros.ros.stamps import NS_PER_S, StampRules
+from vla_edge_ros.ros.stamps import StampRules
+from vla_edge_ros.types import NS_PER_S
 
 NOW = 1_700_000_000 * NS_PER_S
 MS = 1_000_000

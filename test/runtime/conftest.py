@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sleeping_engine import PIXELS, Recorder, SleepingEngine
 
 from vla_edge_ros.config import CacheConfig, EngineConfig, ModelSource, PromptConfig, TimingConfig, VlaConfig
 from vla_edge_ros.engines.base import Decoded, Vision
@@ -17,6 +20,7 @@ from vla_edge_ros.runtime.control_loop import ControlLoop, Prompt
 from vla_edge_ros.runtime.cycle_answers import CycleAnswers
 from vla_edge_ros.runtime.fallback import FallbackLadder
 from vla_edge_ros.runtime.metrics import RunMetrics
+from vla_edge_ros.runtime.reasoner import Reasoner
 from vla_edge_ros.types import NS_PER_MS, ActionSource, Decision, Frame, MemoryReport, Reason
 
 
@@ -209,3 +213,21 @@ def rig(tiny_config):
     rig = build()
     rig.build = build
     return rig
+
+
+@pytest.fixture
+def run(tiny_config, request):
+    """A warm reasoner at a 20 ms period on a sleeping engine, with a camera that is called by hand.
+
+    Parametrised indirectly: sections of the configuration to replace.
+    """
+    timing = TimingConfig(period_ms=20.0, deadline_ms=20.0, max_frame_age_ms=1e4)
+    config = replace(tiny_config, **({"timing": timing} | getattr(request, "param", {})))
+    engine, sink, crashes = SleepingEngine(), Recorder(), []
+    reasoner = Reasoner(config, engine, sink, time.monotonic_ns, crashes.append)
+    reasoner.engine, reasoner.sink, reasoner.crashes = engine, sink, crashes
+    reasoner.camera = lambda: reasoner.slot.write(PIXELS, time.monotonic_ns())
+    reasoner.warm_up()
+    yield reasoner
+    engine.release.set()
+    reasoner.close()

@@ -172,7 +172,7 @@ def test_chunk_that_fits_exactly_is_admitted(policy):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_chunk_that_became_three_times_slower_is_cut_and_never_late(policy):
+def test_chunk_that_became_three_times_slower_is_aborted_and_never_late(policy):
     admission = make(policy)
     for _ in range(10):
         run(admission, 24.0)
@@ -183,7 +183,7 @@ def test_chunk_that_became_three_times_slower_is_cut_and_never_late(policy):
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_probe_runs_on_its_own_evidence_not_on_the_estimate_it_tests(policy):
-    """Fault A12: an estimate of 3 s must not cut the very chunk that would disprove it."""
+    """Fault A12: an estimate of 3 s must not abort the very chunk that would disprove it."""
     admission = make(policy, calibrated_ms=3100.0)
     admission.decide(0.3, SLOTS)
     admission.learn(chunk(3100.0))

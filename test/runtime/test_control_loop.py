@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vla_edge_ros.config import EngineConfig, PromptConfig
+from vla_edge_ros.config import EngineConfig
 from vla_edge_ros.errors import EngineError, EngineLostError
 from vla_edge_ros.runtime.control_loop import Prompt
 from vla_edge_ros.runtime.frame_slot import FrameSlot
@@ -215,44 +215,6 @@ def test_after_refusals_the_newest_frame_is_kept_and_the_hole_is_measured(rig):
     assert rig.metrics.snapshot().longest_memory_gap_ms == pytest.approx(6 * 33)
 
 
-@pytest.mark.parametrize(("mode", "kept"), [("flush", 1), ("keep", 4)])
-def test_changed_instruction_is_pinned_before_the_next_frame(rig, mode, kept):
-    config = replace(rig.config, prompt=PromptConfig(max_pages=1, on_change=mode))
-    rig = rig.build(config)
-    for _ in range(3):
-        rig.cycle()
-    rig.loop.change_prompt(Prompt("x", np.arange(7)))
-    assert rig.cycle().outcome is Outcome.ACTED
-    assert rig.engine.prompts == [([0, 1, 2, 3, 4, 5, 6], (0,))]
-    assert rig.cache.prompt_tokens == 7 and len(rig.cache.memory) == kept
-    rig.cycle()
-    assert len(rig.engine.prompts) == 1
-
-
-def test_instruction_that_the_engine_fails_on_is_given_up_for_the_one_before(rig):
-    rig.cycle()
-    rig.loop.change_prompt(Prompt("x", np.arange(7)))
-    assert rig.loop.instruction == "x"
-    rig.engine.fail_at = "prompt"
-    assert rig.cycle().outcome is Outcome.ENGINE_ERROR
-    assert rig.cycle().outcome is Outcome.ENGINE_ERROR  # so does the one before, which is tried again
-    rig.engine.fail_at = None
-    assert rig.cycle().outcome is Outcome.ACTED
-    assert rig.loop.instruction == "the first" and rig.cache.prompt_tokens == 5
-    assert rig.engine.prompts == [([0, 1, 2, 3, 4], (0,))]
-
-
-def test_instruction_that_breaks_the_engine_in_an_unforeseen_way_is_given_up_too(rig, monkeypatch):
-    rig.cycle()
-    with monkeypatch.context() as broken:
-        broken.setattr(rig.engine, "write_prompt", lambda token_ids, pages: 1 / 0)
-        rig.loop.change_prompt(Prompt("x", np.arange(7)))
-        with pytest.raises(ZeroDivisionError):
-            rig.cycle()
-    assert rig.cycle().outcome is Outcome.ACTED
-    assert rig.loop.instruction == "the first" and rig.engine.prompts == [([0, 1, 2, 3, 4], (0,))]
-
-
 @pytest.mark.parametrize("stage", ["prompt", *STAGES])
 def test_an_engine_that_is_lost_is_told_once_and_zero_motion_goes_on(rig, monkeypatch, caplog, stage):
     """Each cycle is answered; nobody asks the engine again, and the log does not repeat it."""
@@ -294,23 +256,8 @@ def test_an_engine_error_that_is_kept_does_not_keep_the_frame(rig, monkeypatch):
     assert error.__traceback__ is None and error.__cause__.__traceback__ is None
 
 
-def test_a_newer_instruction_is_not_lost_when_the_one_before_it_fails(rig, monkeypatch):
-    rig.cycle()
-
-    def fail_and_receive(token_ids, pages):
-        rig.loop.change_prompt(Prompt("newer", np.arange(9)))
-        raise EngineError("told to fail")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(rig.engine, "write_prompt", fail_and_receive)
-        rig.loop.change_prompt(Prompt("x", np.arange(7)))
-        assert rig.cycle().outcome is Outcome.ENGINE_ERROR
-    assert rig.cycle().outcome is Outcome.ACTED
-    assert rig.loop.instruction == "newer" and rig.cache.prompt_tokens == 9
-
-
 def test_the_last_action_is_the_draft_of_the_next_one(rig):
-    """Nothing before the first action; a cut chunk leaves no draft behind."""
+    """Nothing before the first action; an aborted chunk leaves no draft behind."""
     tokens = rig.cycle().tokens
     rig.cycle()
     assert rig.engine.drafts == [(), tokens]
@@ -318,12 +265,12 @@ def test_the_last_action_is_the_draft_of_the_next_one(rig):
     assert rig.cycle().outcome is Outcome.ABORTED
     rig.admission.abort_after_ms = 1e9
     rig.cycle()
-    assert rig.engine.drafts[2:] == [tokens, ()], "a draft whose chunk was cut speaks against drafts"
+    assert rig.engine.drafts[2:] == [tokens, ()], "a draft whose chunk was aborted speaks against drafts"
 
 
 def test_drafts_that_cost_more_than_they_save_are_left_out(rig):
     rig.cycle()
-    rig.engine.step_ms = 2.0  # as if every guess were wrong
+    rig.engine.step_ms = 2.0  # as if every draft token were rejected
     rig.cycle()
     rig.engine.step_ms = 1.0
     for _ in range(5):

@@ -106,17 +106,17 @@ def test_rest_counts_only_what_has_not_run():
     )
 
 
-def test_cut_chunk_raises_the_level_and_never_lowers_it():
-    """RFC 6298 (Karn): a measurement that was cut short is a lower bound only."""
+def test_aborted_chunk_raises_the_level_and_never_lowers_it():
+    """RFC 6298 (Karn): a measurement that was aborted is a lower bound only."""
     model = calibrated()
     before = model.chunk_ms(4064)
     fast = whole(4064, 0.5)
     for _ in range(10):
-        model.learn_cut(ChunkTimes(4064, fast.vision_ms, fast.prefill_ms, fast.decode_ms[:2]))
+        model.learn_aborted(ChunkTimes(4064, fast.vision_ms, fast.prefill_ms, fast.decode_ms[:2]))
     assert model.chunk_ms(4064) == before
     slow = whole(4064, 1.5)
     for _ in range(3):
-        model.learn_cut(ChunkTimes(4064, slow.vision_ms, slow.prefill_ms))
+        model.learn_aborted(ChunkTimes(4064, slow.vision_ms, slow.prefill_ms))
     assert model.chunk_ms(4064) == pytest.approx(1.5 * before)  # decode extrapolated from the prefill
 
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
+from waiting_thread import waiting
 
 from vla_edge_ros.runtime.cycle_clock import CycleClock
 
@@ -94,16 +94,7 @@ def test_restart_begins_a_new_grid():
 def test_stop_from_another_thread_ends_a_wait_in_progress(restart):
     clock = CycleClock(HOUR, 0)
     clock.start()
-    entered, ticks = threading.Event(), []
-
-    def wait():
-        entered.set()
-        ticks.append(clock.wait_next())
-
-    thread = threading.Thread(target=wait, daemon=True)
-    thread.start()
-    entered.wait()
-    wait_until_steady(time.monotonic_ns() + 30 * MS)  # most likely inside the wait by now
+    thread, ticks = waiting(clock.wait_next)
     clock.stop()
     if restart:
         clock.start()

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting_thread import waiting
 
 from vla_edge_ros.runtime.deadline_watchdog import DeadlineWatchdog
 
@@ -101,28 +101,11 @@ def test_a_claimed_cycle_is_passed_over():
     assert watchdog.never_claimed == 3
 
 
-def waiting(watchdog: DeadlineWatchdog) -> tuple[threading.Thread, list[int | None]]:
-    """A thread inside ``wait``, most likely."""
-    entered, answers = threading.Event(), []
-
-    def run():
-        entered.set()
-        answers.append(watchdog.wait())
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    entered.wait()
-    until = time.monotonic_ns() + 30 * MS
-    while time.monotonic_ns() < until:
-        pass
-    return thread, answers
-
-
 @pytest.mark.parametrize("first_armed", [False, True])
 @pytest.mark.parametrize("arm_again", [False, True])
 def test_stop_ends_a_wait_in_progress(first_armed, arm_again):
     watchdog = armed() if first_armed else DeadlineWatchdog(HOUR)
-    thread, answers = waiting(watchdog)
+    thread, answers = waiting(watchdog.wait)
     watchdog.stop()
     if arm_again:
         watchdog.arm(1, time.monotonic_ns() + HOUR)
@@ -134,7 +117,7 @@ def test_stop_ends_a_wait_in_progress(first_armed, arm_again):
 @pytest.mark.parametrize("first_armed", [False, True])
 def test_arm_moves_a_wait_in_progress_to_the_new_deadline(first_armed):
     watchdog = armed() if first_armed else DeadlineWatchdog(HOUR)
-    thread, answers = waiting(watchdog)
+    thread, answers = waiting(watchdog.wait)
     watchdog.arm(42, time.monotonic_ns())
     thread.join(timeout=30)
     assert not thread.is_alive()

@@ -41,13 +41,13 @@ def test_warm_up_times_are_not_learned():
     assert admission.decide(0.0, 0).predicted_ms == pytest.approx(19.0)
 
 
-def test_cut_chunk_teaches_only_the_stages_that_ran():
+def test_aborted_chunk_teaches_only_the_stages_that_ran():
     admission = make(weight=0.5)
     admission.learn(ChunkTimes(0, 0.0, 5.0, (2.0,) * 7, completed=True))
     admission.decide(0.0, 0)
     admission.learn(ChunkTimes(0, 0.0, 7.0, (4.0,)))
     assert admission.decide(0.0, 0).predicted_ms == pytest.approx(6.0 + 7 * 3.0)
-    admission.learn(ChunkTimes(0, 50.0))  # cut before its prefill: nothing whole to learn
+    admission.learn(ChunkTimes(0, 50.0))  # aborted before its prefill: nothing whole to learn
     assert admission.decide(0.0, 0).predicted_ms == pytest.approx(27.0)
 
 
@@ -61,7 +61,7 @@ def test_whole_probe_that_fits_replaces_the_averages():
     assert (decision.reason, decision.predicted_ms) == (Reason.WITHIN_BUDGET, pytest.approx(19.0))
 
 
-def test_chunk_is_cut_when_its_steps_run_slower_than_their_average():
+def test_chunk_is_aborted_when_its_steps_run_slower_than_their_average():
     admission = make()
     admission.learn(ChunkTimes(0, 0.0, 5.0, (2.0,) * 7, completed=True))
     assert admission.decide(0.0, 0).admitted

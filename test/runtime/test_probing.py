@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probes: when they come, and what may cut them."""
+"""Probes: when they come, and what may abort them."""
 
 from __future__ import annotations
 
@@ -57,28 +57,28 @@ def test_report_without_a_running_probe_changes_nothing():
     assert refusals_before_probe(schedule) == 3
 
 
-def test_probe_is_not_cut_before_it_has_shown_anything():
-    assert not probe_must_stop(31.5, 31.4, ChunkTimes(0), steps=7, step_guess_ms=1e9)
-    assert probe_must_stop(31.5, 31.6, ChunkTimes(0), steps=7, step_guess_ms=0.0)
+def test_probe_is_not_aborted_before_it_has_shown_anything():
+    assert not probe_must_stop(31.5, 31.4, ChunkTimes(0), steps=7, assumed_step_ms=1e9)
+    assert probe_must_stop(31.5, 31.6, ChunkTimes(0), steps=7, assumed_step_ms=0.0)
 
 
 def test_probe_takes_one_decode_step_before_it_is_judged_by_decode_steps():
     after_prefill = ChunkTimes(0, 0.0, 5.0)
     assert not probe_must_stop(
-        31.5, 20.0, after_prefill, steps=7, step_guess_ms=3.0
+        31.5, 20.0, after_prefill, steps=7, assumed_step_ms=3.0
     )  # 7 would not fit, 1 does
     after_step = ChunkTimes(0, 0.0, 5.0, (3.0,))
-    assert probe_must_stop(31.5, 23.0, after_step, steps=7, step_guess_ms=3.0)
-    assert not probe_must_stop(31.5, 13.0, after_step, steps=7, step_guess_ms=3.0)
+    assert probe_must_stop(31.5, 23.0, after_step, steps=7, assumed_step_ms=3.0)
+    assert not probe_must_stop(31.5, 13.0, after_step, steps=7, assumed_step_ms=3.0)
 
 
-def test_guess_far_too_high_cannot_cut_every_probe():
-    assert not probe_must_stop(31.5, 5.3, ChunkTimes(0, 0.0, 5.0), steps=7, step_guess_ms=1e9)
+def test_assumption_far_too_high_cannot_abort_every_probe():
+    assert not probe_must_stop(31.5, 5.3, ChunkTimes(0, 0.0, 5.0), steps=7, assumed_step_ms=1e9)
 
 
 @pytest.mark.parametrize("elapsed_ms", [math.nan, math.inf])
 def test_probe_stops_where_the_clock_makes_no_sense(elapsed_ms):
-    assert probe_must_stop(31.5, elapsed_ms, ChunkTimes(0), steps=7, step_guess_ms=0.0)
+    assert probe_must_stop(31.5, elapsed_ms, ChunkTimes(0), steps=7, assumed_step_ms=0.0)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -1.0, 0.0, 1e300])
@@ -91,7 +91,7 @@ def test_bad_sample_is_not_usable(bad):
         assert not is_usable(ChunkTimes(32, bad, 1.0, (1.0,), completed=True))
 
 
-def test_chunk_cut_before_its_first_stage_is_no_bad_sample():
+def test_chunk_aborted_before_its_first_stage_is_no_bad_sample():
     assert is_usable(ChunkTimes(32))
     assert is_usable(ChunkTimes(32, 0.1))
     assert not is_usable(ChunkTimes(32, completed=True))

@@ -95,7 +95,7 @@ def test_slow_vision_leads_to_refusals_not_to_misses():
     assert reasons.count(Reason.OVER_BUDGET) > 20
 
 
-def test_slow_vision_that_still_fits_is_not_cut():
+def test_slow_vision_that_still_fits_is_not_aborted():
     admission = calibrated()
     for _ in range(20):
         assert admission.decide(0.3, FULL).admitted
@@ -117,7 +117,7 @@ def test_time_between_the_stages_is_learned():
     assert decision.predicted_ms == pytest.approx(32.0)  # from 3.12 on sum() rounds once
 
 
-def test_chunk_is_cut_before_a_step_that_would_end_too_late():
+def test_chunk_is_aborted_before_a_step_that_would_end_too_late():
     admission = calibrated()
     assert admission.decide(0.3, FULL).admitted
     step_ms = chunk().decode_ms[0]
@@ -135,7 +135,7 @@ def test_slow_down_of_this_chunk_scales_what_is_left():
 
 
 def test_early_check_is_lenient_by_a_few_percent_and_the_last_one_is_not():
-    """What is cut early on one stage's pace may still fit; before the last step nothing is given away."""
+    """What is aborted early on one stage's pace may still fit; before the last step nothing is given away."""
     admission, step_ms = calibrated(), chunk().decode_ms[0]
     assert admission.decide(0.3, FULL).admitted
     limit_ms, rest_ms = 31.5, 7 * step_ms
@@ -192,7 +192,7 @@ def test_chunks_with_a_draft_are_predicted_by_their_own_distribution():
 
 
 @pytest.mark.parametrize("calibrated_with", [7, 0], ids=["steps seen in warm-up", "no step ever seen"])
-def test_a_draft_that_fails_is_cut_before_the_step_that_would_end_too_late(calibrated_with):
+def test_a_draft_that_fails_is_aborted_before_the_step_that_would_end_too_late(calibrated_with):
     """The median has no step; this chunk needs all seven, on a machine that has slowed down by a half."""
     admission = calibrated()
     admission.calibrate([*(chunk() for _ in range(8)), *(drafted(calibrated_with) for _ in range(8))])

@@ -19,6 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from vla_edge_ros.quantiles import quantile
+
+_SHARES = {"median": 0.5, "p99": 0.99, "max": 1.0}
+
 
 def machine() -> dict[str, Any]:
     """Processor, cores, kernel, Python; and the GPU where CuPy sees one. Names no host and no user."""
@@ -55,15 +59,12 @@ def command(module: str, arguments: Sequence[str] | None = None) -> str:
 
 
 def quantiles(samples: ArrayLike) -> dict[str, float]:
-    """Median, 99th percentile (a sample, not interpolated) and maximum of ``samples`` ``[n]``, n > 0."""
+    """Median, 99th percentile and maximum of ``samples`` ``[n]``, n > 0, by ``vla_edge_ros.quantiles``."""
     values = np.asarray(samples, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"expected a non-empty list of samples, got shape {values.shape}")
-    return {
-        "median": float(np.median(values)),
-        "p99": float(np.quantile(values, 0.99, method="higher")),
-        "max": float(values.max()),
-    }
+    ordered = np.sort(values)
+    return {name: float(quantile(ordered, share)) for name, share in _SHARES.items()}
 
 
 def write_json(path: str | Path, command: str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vla_edge_ros.types import NS_PER_S
+
 LARGEST_DESCRIPTOR = 4096
 _UNIT = 2.0**24  # length of a stored descriptor: sums of products stay below 2**48, exact in float64
 _RANGE = 2.0**20  # largest component before normalising: 2**12 squares of it still sum exactly
@@ -26,7 +28,7 @@ _SIMILARITY_STEP = 2.0**-20
 # One step of the memory's clock. Never zero: frames without stamps are then spaced by their order. Never
 # more than a minute: a pause, or a clock set forward, must not make its two edges worth more than all else.
 _SHORTEST_STEP_NS = 1
-_LONGEST_STEP_NS = 60 * 1_000_000_000
+_LONGEST_STEP_NS = 60 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,17 @@ TINY = DecoderConfig(
     tie_word_embeddings=False,
 )
 
+# The tiny one of tests and benchmarks that run on a GPU, whose kernels need heads of 64.
+SMALL = DecoderConfig(
+    hidden_size=128,
+    intermediate_size=256,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=64,
+    vocab_size=600,
+)
+
 PRESETS = {"qwen2.5-coder-1.5b": QWEN2_5_CODER_1_5B, "tiny": TINY}
 
 

@@ -40,6 +40,7 @@ from vla_edge_ros.errors import WeightsError
 from vla_edge_ros.model.bfloat16 import bfloat16_to_float32, float32_to_bfloat16
 from vla_edge_ros.model.decoder_config import DecoderConfig
 from vla_edge_ros.model.tensor_shapes import EMBEDDING, LM_HEAD, tensor_shapes
+from vla_edge_ros.splitmix64 import splitmix64, splitmix64_of
 
 STANDARD_DEVIATION = 0.02
 NORM_SPREAD = 0.1
@@ -48,14 +49,6 @@ MANY_ELEMENTS = 100_000_000  # a few seconds of a CPU's time
 PROGRESS_S = 10.0
 _MASK = (1 << 64) - 1
 _BLOCK = 1 << 18  # elements at a time: float64 temporaries stay a few MB, whatever the tensor's size
-
-
-def splitmix64(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The standard finaliser of ``x + 0x9E3779B97F4A7C15``, elementwise on a uint64 array."""
-    state = x + np.uint64(0x9E3779B97F4A7C15)
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))
 
 
 def fnv1a64(text: str) -> int:
@@ -68,8 +61,7 @@ def fnv1a64(text: str) -> int:
 
 def tensor_key(seed: int, name: str) -> np.uint64:
     """The 64-bit key of one tensor's stream."""
-    mixed = np.array([(seed ^ fnv1a64(name)) & _MASK], np.uint64)
-    return splitmix64(mixed)[0]
+    return np.uint64(splitmix64_of(seed ^ fnv1a64(name)))
 
 
 def normal(key: np.uint64, start: int, stop: int) -> NDArray[np.float64]:

@@ -37,8 +37,8 @@ _BEYOND = "beyond"
 def columns(action_names: Sequence[str]) -> list[str]:
     """Column names of a table of actions with these dimensions.
 
-    As many decode steps as dimensions: the prefill gives the first token, but a pass over guesses may settle
-    nothing.
+    As many decode steps as dimensions: the prefill gives the first token, but a verification pass may accept
+    no draft token.
     """
     return [*_columns(action_names, len(action_names)), _BEYOND]
 

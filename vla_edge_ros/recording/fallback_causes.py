@@ -83,8 +83,8 @@ def _explain(records: Sequence[CycleRecord], overruns: int, skipped: int) -> str
         return _explain_refusals(records)
     if outcome is Outcome.ABORTED:
         stages = Counter(_last_stage(record) for record in records)
-        cut = ", ".join(f"{stage} {count}" for stage, count in stages.most_common())
-        return f"the rest of the chunk would have ended too late; cut {cut}"
+        aborted = ", ".join(f"{stage} {count}" for stage, count in stages.most_common())
+        return f"the rest of the chunk would have ended too late; aborted {aborted}"
     if outcome is Outcome.LATE:
         return (
             f"the reasoning thread was busy when the watchdog answered; it slept through {skipped} grid "

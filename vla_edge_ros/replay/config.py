@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vla_edge_ros.config import check_fields, param
 from vla_edge_ros.replay.pacing import TIMINGS
+from vla_edge_ros.types import NS_PER_S
 
 MODEL_SIZE = (128, 64)  # width and height in pixels of the model's frame by default
 UNSET = -1
@@ -47,7 +48,7 @@ class ReplayConfig:
 
     @property
     def period_ns(self) -> int:
-        return round(1e9 / self.rate_hz)
+        return round(NS_PER_S / self.rate_hz)
 
     @property
     def size(self) -> tuple[int, int]:

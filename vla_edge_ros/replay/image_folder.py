@@ -12,6 +12,7 @@ from vla_edge_ros.compressed_image import STILL_FORMATS, decode_picture
 from vla_edge_ros.errors import ImageError, SourceError
 from vla_edge_ros.replay.base import SourceFrame, WarnOnce
 from vla_edge_ros.replay.natural_order import have_decimals, natural_key
+from vla_edge_ros.types import NS_PER_S
 
 _MOTION_JPEG = (".mjpeg", ".mjpg")  # JPEGs one after the other, of which Pillow sees the first
 _SAME_MOMENT = ("MPO", "TIFF")  # formats of several pages, which are no frames of a film
@@ -64,7 +65,7 @@ class ImageFolderSource:
                 refused = refused or str(error)
                 self._warn(f"{path.name} is left out: {error}")
                 continue
-            yield SourceFrame(pixels, round(decoded * 1e9 / self._rate_hz))
+            yield SourceFrame(pixels, round(decoded * NS_PER_S / self._rate_hz))
             decoded += 1
         if not decoded:
             raise SourceError(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vla_edge_ros.replay.base import SourceFrame
+from vla_edge_ros.types import NS_PER_S
 
 _WALL = (188, 194, 200)
 _TABLE = (134, 98, 66)
@@ -38,7 +39,7 @@ class SyntheticScene:
 
     def __iter__(self) -> Iterator[SourceFrame]:
         for index in range(self._frames):
-            yield SourceFrame(self.picture(index), round(index * 1e9 / self._rate_hz))
+            yield SourceFrame(self.picture(index), round(index * NS_PER_S / self._rate_hz))
 
     def close(self) -> None:
         pass

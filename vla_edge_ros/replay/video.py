@@ -17,6 +17,7 @@ from av.video.reformatter import VideoReformatter
 from vla_edge_ros.errors import SourceError
 from vla_edge_ros.orientation import UPRIGHT, from_display_matrix, set_upright
 from vla_edge_ros.replay.base import SourceFrame, WarnOnce
+from vla_edge_ros.types import NS_PER_S
 
 # FFmpeg takes nearly any file for one of these: text as ANSI art, or a list of other files to open.
 _NOT_VIDEO = {"tty", "concat", "hls", "dash", "ffmetadata", "lrc"}
@@ -50,7 +51,7 @@ class VideoSource:
                 if frame.pts is None or frame.time_base is None:
                     at_ns = media_ns + gap_ns if frames else 0
                 else:
-                    stamp_ns = int(frame.pts * frame.time_base * 1_000_000_000)
+                    stamp_ns = int(frame.pts * frame.time_base * NS_PER_S)
                     first_ns = stamp_ns if first_ns is None else first_ns
                     at_ns = stamp_ns - first_ns
                 media_ns = max(media_ns, at_ns)
@@ -127,7 +128,7 @@ def _decoded(container: Any, stream: Any, damage: set[str], is_unfinished: bool)
 
 
 def _frame_ns(stream: Any) -> int:
-    return int(1e9 / stream.average_rate) if stream.average_rate else 33_000_000
+    return int(NS_PER_S / stream.average_rate) if stream.average_rate else 33_000_000
 
 
 def _is_unfinished_gif(container: Any, path: Path) -> bool:
@@ -190,8 +191,8 @@ def _missing(stream: Any, frames: int, end_ns: int) -> str:
     if stream.frames > frames:
         return f"{frames} of {stream.frames} frames"
     promised = float(stream.duration * stream.time_base) if stream.duration else _matroska_seconds(stream)
-    if promised - end_ns / 1e9 > _MISSING_SECONDS:
-        return f"{end_ns / 1e9:.2f} of {promised:.2f} s"
+    if promised - end_ns / NS_PER_S > _MISSING_SECONDS:
+        return f"{end_ns / NS_PER_S:.2f} of {promised:.2f} s"
     return ""
 
 

@@ -18,6 +18,7 @@ from rclpy.node import Node
 from rclpy.publisher import Publisher
 from std_msgs.msg import Empty
 
+from vla_edge_ros.errors import VlaEdgeError
 from vla_edge_ros.ros.qos import silent_publisher
 
 # Names of one node arrive one after another, and this one's before its publisher of actions.
@@ -52,6 +53,19 @@ class ActionClaim:
             self._claim = silent_publisher(self._node, Empty, name)
             self._known_s = max(self._known_s, time.monotonic() + MEET_S)
 
+    def wait_for_turn(self) -> None:
+        """Claim, until all who publish actions must have been seen.
+
+        Raises ``VlaEdgeError`` where another one goes first.
+        """
+        is_settled = False
+        while not is_settled:
+            self._refuse_behind_others()
+            self.make()
+            time.sleep(LOOK_EVERY_S)
+            is_settled = self.is_settled()
+        self._refuse_behind_others()
+
     def withdraw(self) -> None:
         """Leave the topic to others; safe to call twice."""
         if self._claim is not None:
@@ -85,6 +99,10 @@ class ActionClaim:
         if self._foreign_looks >= LOOKS_UNTIL_FOREIGN:
             return f"{self._topic} must have no other publisher, got {foreign}{self._names()}"
         return ""
+
+    def _refuse_behind_others(self) -> None:
+        if obstacle := self.obstacle():
+            raise VlaEdgeError(obstacle)
 
     def _others(self) -> tuple[list[str], int]:
         """The claims of other reasoners, and how many publishers belong to no reasoner."""

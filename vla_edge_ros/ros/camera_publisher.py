@@ -11,8 +11,8 @@ from rclpy.qos_overriding_options import QoSOverridingOptions
 from sensor_msgs.msg import Image
 
 from vla_edge_ros.ros.qos import camera_qos
+from vla_edge_ros.types import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 DELIVERY_TIMEOUT = Duration(seconds=1.0)
 
 

@@ -14,6 +14,8 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, LivelinessPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.topic_endpoint_info import TopicEndpointInfo
 
+from vla_edge_ros.types import NS_PER_S
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -62,7 +64,7 @@ def mismatch(offered: QoSProfile, requested: QoSProfile) -> str:
 def promised_rate_hz(offered: QoSProfile) -> float:
     """The least rate that a publisher promises by its deadline; 0 where it promises none."""
     deadline_ns = _bound_ns(offered.deadline)
-    return 0.0 if deadline_ns >= Infinite.nanoseconds else 1e9 / deadline_ns
+    return 0.0 if deadline_ns >= Infinite.nanoseconds else NS_PER_S / deadline_ns
 
 
 def _bound_ns(duration: Duration) -> int:

@@ -17,8 +17,8 @@ from vla_edge_ros.config import FrameConfig
 from vla_edge_ros.errors import ImageError
 from vla_edge_ros.imaging import message_to_rgb, resize_rgb
 from vla_edge_ros.ros.image_loss import ImageLoss
-from vla_edge_ros.ros.stamps import NS_PER_S, StampRules
-from vla_edge_ros.types import NS_PER_MS
+from vla_edge_ros.ros.stamps import StampRules
+from vla_edge_ros.types import NS_PER_MS, NS_PER_S
 
 WARN_EVERY_S = 5.0
 # Enough of the last frames to tell an age that is always the same from one that varies.

@@ -10,10 +10,12 @@ from rclpy.node import Node
 from rclpy.utilities import get_rmw_implementation_identifier
 
 from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.ros.action_claim import ActionClaim
 from vla_edge_ros.ros.action_publisher import ActionPublisher
 from vla_edge_ros.ros.endpoints import mismatch, names, promised_rate_hz, subscribers
+from vla_edge_ros.ros.faults import FaultLog
 from vla_edge_ros.ros.frame_input import FrameInput
-from vla_edge_ros.ros.health import CameraHealth, EngineHealth, RecentRate
+from vla_edge_ros.ros.health import ActionHealth, CameraHealth, EngineHealth, RecentRate
 from vla_edge_ros.ros.image_topic import ImageTopic
 from vla_edge_ros.types import MemoryReport
 
@@ -99,6 +101,20 @@ class HealthWatch:
                 if (policies := mismatch(offered, end.qos))
             )
         return self._kept_away
+
+    def action(
+        self, state: str, actions: ActionPublisher | None, claim: ActionClaim | None, faults: FaultLog
+    ) -> ActionHealth:
+        """``state``: the node's, ``active`` while it publishes."""
+        return ActionHealth(
+            state=state,
+            is_active=state == "active",
+            topic=actions.topic if actions else "",
+            publishers=1 + claim.rivals() if claim else 0,
+            kept_away=self.kept_away(actions),
+            fault=faults.current(),
+            faults=faults.count,
+        )
 
     def engine(
         self, config: VlaConfig, actions: ActionPublisher | None, name: str, memory: MemoryReport

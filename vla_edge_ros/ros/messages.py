@@ -16,9 +16,16 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from vla_edge_ros.config import ActionConfig
 from vla_edge_ros.errors import printable
-from vla_edge_ros.types import NS_PER_MS, Action, ActionSource, CycleRecord, Outcome, believable_age_ms
+from vla_edge_ros.types import (
+    NS_PER_MS,
+    NS_PER_S,
+    Action,
+    ActionSource,
+    CycleRecord,
+    Outcome,
+    believable_age_ms,
+)
 
-NS_PER_S = 1_000_000_000
 LAST_NS = 2**31 * NS_PER_S - 1  # a message's seconds have 32 bits
 
 Number = int | float | str
@@ -29,7 +36,7 @@ MEANING = {
     Outcome.NO_NEW_FRAME: (DiagnosticStatus.WARN, "no new image since the last cycle"),
     Outcome.STALE_FRAME: (DiagnosticStatus.WARN, "the newest image is too old"),
     Outcome.REFUSED: (DiagnosticStatus.WARN, "admission refused: the chunk would be late"),
-    Outcome.ABORTED: (DiagnosticStatus.WARN, "chunk cut short: it would have been late"),
+    Outcome.ABORTED: (DiagnosticStatus.WARN, "chunk aborted: it would have been late"),
     Outcome.LATE: (DiagnosticStatus.WARN, "chunk late: the watchdog answered"),
     Outcome.ENGINE_ERROR: (DiagnosticStatus.ERROR, "engine error"),
     Outcome.STOPPED: (DiagnosticStatus.OK, "stopped"),

@@ -7,7 +7,7 @@ A pair whose policies do not match exchanges nothing, silently; the middleware's
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from rclpy.duration import Duration
 from rclpy.lifecycle import LifecycleNode, LifecyclePublisher
@@ -34,6 +34,7 @@ except ImportError:  # ROS 2 Humble, which is not what types are checked against
     from rclpy.handle import InvalidHandle  # type: ignore[import-not-found, no-redef]
     from rclpy.qos_event import PublisherEventCallbacks, SubscriptionEventCallbacks, UnsupportedEventTypeError
 
+_EndPoint = TypeVar("_EndPoint", bound="Subscription | LifecyclePublisher[Any]")
 OnMismatch = Callable[[str], None]
 
 # Functions, not constants: rclpy writes QoS overrides into the profile that it is given.
@@ -113,12 +114,17 @@ def subscribe(
             qos_overriding_options=QoSOverridingOptions.with_default_policies(),
         )
 
+    return _created(create, on_mismatch)
+
+
+def _created(create: Callable[..., _EndPoint], on_mismatch: OnMismatch) -> _EndPoint:
+    """With the event of policies that do not match, where the middleware has one."""
     try:
-        subscription = create(incompatible_qos=lambda event: on_mismatch(_policy(event)))
+        made = create(incompatible_qos=lambda event: on_mismatch(_policy(event)))
     except UnsupportedEventTypeError:
         return create(use_default_callbacks=False)
-    _let_destroyed_handlers_pass(subscription.event_handlers)
-    return subscription
+    _let_destroyed_handlers_pass(made.event_handlers)
+    return made
 
 
 def lifecycle_publisher(
@@ -131,12 +137,7 @@ def lifecycle_publisher(
             message_type, topic, qos, event_callbacks=PublisherEventCallbacks(**events)
         )
 
-    try:
-        publisher = create(incompatible_qos=lambda event: on_mismatch(_policy(event)))
-    except UnsupportedEventTypeError:
-        return create(use_default_callbacks=False)
-    _let_destroyed_handlers_pass(publisher.event_handlers)
-    return publisher
+    return _created(create, on_mismatch)
 
 
 def silent_publisher(node: Node, message_type: type, topic: str) -> Publisher:

@@ -13,7 +13,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -24,7 +23,6 @@ from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.base import Engine
 from vla_edge_ros.engines.load import load_engine
-from vla_edge_ros.errors import VlaEdgeError
 from vla_edge_ros.model.caveats import caveats
 from vla_edge_ros.ros.action_claim import LOOK_EVERY_S, ActionClaim
 from vla_edge_ros.ros.action_publisher import ActionPublisher
@@ -34,14 +32,13 @@ from vla_edge_ros.ros.diagnostics_publisher import TOPIC as DIAGNOSTICS_TOPIC
 from vla_edge_ros.ros.diagnostics_publisher import DiagnosticsPublisher
 from vla_edge_ros.ros.frame_input import FrameInput
 from vla_edge_ros.ros.guarded_lifecycle import GuardedLifecycleNode
-from vla_edge_ros.ros.health import ActionHealth
 from vla_edge_ros.ros.health_watch import HealthWatch
 from vla_edge_ros.ros.image_topic import ImageTopic
+from vla_edge_ros.ros.instruction_change import INSTRUCTION, InstructionChange
 from vla_edge_ros.ros.instruction_input import InstructionInput
 from vla_edge_ros.ros.interrupts import breakable
 from vla_edge_ros.ros.log_bridge import LogBridge
 from vla_edge_ros.ros.parameters import (
-    LiveParameter,
     NodeConfig,
     ParameterGate,
     declare,
@@ -94,10 +91,10 @@ class ReasoningNode(GuardedLifecycleNode):
         self._node_config = NodeConfig()
         self._metrics = RunMetrics(self._config.timing.deadline_ms)
         self._health = HealthWatch(self)
-        instruction = LiveParameter(self._check_instruction, self._change_instruction)
+        self._instruction = InstructionChange(self, lambda: self._reasoner, lambda: self._config.prompt)
         ParameterGate(
             (NodeConfig, VlaConfig),
-            live={"prompt.instruction": instruction},
+            live={INSTRUCTION: self._instruction.parameter},
             is_open=lambda: self._reasoner is None,
         ).guard(self)
         # rclpy's executors have no event for a changed graph. Steady: see DiagnosticsPublisher.
@@ -160,7 +157,7 @@ class ReasoningNode(GuardedLifecycleNode):
         transport = self._node_config.image_transport
         self._images = ImageTopic(self, self._input, transport, self.listen, self.faults.report)
         self._health.begin(self._input, self._images)
-        self._instructions = InstructionInput(self, self._receive_instruction)
+        self._instructions = InstructionInput(self, self._instruction.receive)
 
     def _open_recorder(self, config: VlaConfig, actions: ActionPublisher) -> RunRecorder:
         topics = {**actions.topics, DIAGNOSTICS_TOPIC: DiagnosticArray}
@@ -173,7 +170,8 @@ class ReasoningNode(GuardedLifecycleNode):
     def activate(self) -> None:
         assert self._actions is not None and self._reasoner is not None and self._claim is not None
         try:
-            self._await_claim(self._claim)
+            with breakable():
+                self._claim.wait_for_turn()
             self._reasoner.start()  # its first message is a period away, the publisher is enabled before that
         except BaseException:
             self._claim.withdraw()
@@ -186,19 +184,6 @@ class ReasoningNode(GuardedLifecycleNode):
     def _warn_of_caveats(self) -> None:
         for caveat in self._health.caveats:
             self.get_logger().warning(caveat)
-
-    def _await_claim(self, claim: ActionClaim) -> None:
-        """Until all who publish actions must have been seen; ``VlaEdgeError`` where another goes first."""
-        is_settled = False
-        with breakable():
-            while not is_settled:
-                if obstacle := claim.obstacle():
-                    raise VlaEdgeError(obstacle)
-                claim.make()
-                time.sleep(LOOK_EVERY_S)
-                is_settled = claim.is_settled()
-            if obstacle := claim.obstacle():
-                raise VlaEdgeError(obstacle)
 
     def _watch_graph(self) -> None:
         """Two publishers may find each other late. One stops: which one, both know by the same rule."""
@@ -249,27 +234,6 @@ class ReasoningNode(GuardedLifecycleNode):
                 f"recording: {recorder.dropped} rows or messages did not reach the disk"
             )
 
-    # Callbacks
-
-    def _receive_instruction(self, text: str) -> None:
-        result = self.set_parameters([Parameter("prompt.instruction", value=text)])[0]
-        if not result.successful:
-            self.get_logger().warning(
-                f"instruction refused, the old one stays: {result.reason}", throttle_duration_sec=1.0
-            )
-
-    def _check_instruction(self, text: str) -> None:
-        with self.turn:
-            replace(self._config.prompt, instruction=text)
-            if self._reasoner is not None:
-                self._reasoner.check_instruction(text)
-
-    def _change_instruction(self, text: str) -> None:
-        with self.turn:
-            if self._reasoner is not None and self._reasoner.set_instruction(text):
-                # Throttled: a planner may send one every cycle.
-                self.get_logger().info(f"instruction: {text}", throttle_duration_sec=1.0)
-
     # Watching
 
     @property
@@ -296,27 +260,15 @@ class ReasoningNode(GuardedLifecycleNode):
         if self._images is not None:
             self._images.check()  # rclpy has no event for a changed graph
         config = self._config
+        state = "unconfigured" if self._reasoner is None else ("active" if self._is_active else "inactive")
         engine = self._health.engine(config, self._actions, self._engine_name, self._memory)
         return diagnose(
             self.get_fully_qualified_name(),
             config.timing,
             self._health.camera(self._node_config.camera_timeout_ms / 1000, config.timing.max_frame_age_ms),
             self.metrics,
-            self._action_health(),
+            self._health.action(state, self._actions, self._claim, self.faults),
             engine,
-        )
-
-    def _action_health(self) -> ActionHealth:
-        topic = self._actions.topic if self._actions else ""
-        state = "unconfigured" if self._reasoner is None else ("active" if self._is_active else "inactive")
-        return ActionHealth(
-            state=state,
-            is_active=self._is_active,
-            topic=topic,
-            publishers=1 + self._claim.rivals() if self._claim else 0,
-            kept_away=self._health.kept_away(self._actions),
-            fault=self.faults.current(),
-            faults=self.faults.count,
         )
 
     def _now_ns(self) -> int:

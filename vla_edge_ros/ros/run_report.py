@@ -33,10 +33,11 @@ def live_line(second: int, images: int, before: MetricsSnapshot, now: MetricsSna
 
     repeats = now.sources.get(ActionSource.REPEAT, 0) - before.sources.get(ActionSource.REPEAT, 0)
     late = now.late_messages - before.late_messages
-    cut = more(Outcome.ABORTED) + more(Outcome.LATE)
+    missed = more(Outcome.ABORTED) + more(Outcome.LATE)
     return (
         f"{second:4d} s | camera {images:3d} Hz"
-        f" | admitted {more(Outcome.ACTED) + cut:3d} refused {more(Outcome.REFUSED):3d} cut short {cut:3d}"
+        f" | admitted {more(Outcome.ACTED) + missed:3d} refused {more(Outcome.REFUSED):3d}"
+        f" | deadline misses {missed:3d}"
         f" | repeats {repeats:3d}"
         f" | late {late:3d} | latency p50 {now.latency_ms.p50:6.2f} p99 {now.latency_ms.p99:6.2f} ms"
     )

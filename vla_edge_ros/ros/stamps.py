@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 from vla_edge_ros.errors import ImageError
-from vla_edge_ros.types import ABSURD_AGE_NS, NS_PER_MS
-
-NS_PER_S = 1_000_000_000
+from vla_edge_ros.types import ABSURD_AGE_NS, NS_PER_MS, NS_PER_S
 
 
 class StampRules:

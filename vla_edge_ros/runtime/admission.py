@@ -35,7 +35,7 @@ class Admission(Protocol):
         ...
 
     def learn(self, times: ChunkTimes) -> None:
-        """Take a chunk's measured times; ``times.completed`` is false for one cut short (a lower bound)."""
+        """Take a chunk's measured times; not ``times.completed``: it was aborted (a lower bound)."""
         ...
 
 

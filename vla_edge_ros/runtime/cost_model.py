@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil
 from statistics import fmean, median
 
+from vla_edge_ros import quantiles
 from vla_edge_ros.runtime.probing import is_usable
 from vla_edge_ros.types import ChunkTimes
 
@@ -126,7 +126,7 @@ class CostModel:
         needs more than were planned for is looked at again before each of them.
         """
         counts = sorted(self._steps)
-        return counts[ceil(quantile * (len(counts) - 1))] if counts else 0
+        return quantiles.quantile(counts, quantile) if counts else 0
 
     @property
     def overhead_ms(self) -> float:
@@ -180,8 +180,8 @@ class CostModel:
         self._overheads_ms.append(overhead_ms)
         self._steps.append(len(times.decode_ms))
 
-    def learn_cut(self, times: ChunkTimes) -> None:
-        """Take a chunk that was cut: lower bounds, which may raise a stage's level and never lower it.
+    def learn_aborted(self, times: ChunkTimes) -> None:
+        """Take a chunk that was aborted: lower bounds, which may raise a stage's level and never lower it.
 
         Stages that did not run are extrapolated by the slow-down that was seen on those that did.
         """

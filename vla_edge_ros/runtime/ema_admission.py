@@ -41,8 +41,7 @@ class EmaAdmission:
         predicted_ms = (self._prefill_ms or 0.0) + self._steps * self._decode_ms
         self._start_ms = elapsed_ms
         reason = self._reason(elapsed_ms, predicted_ms)
-        admitted = reason not in (Reason.OVER_BUDGET, Reason.NO_TIME_LEFT)
-        return Decision(admitted, reason, elapsed_ms, predicted_ms, self._budget_ms)
+        return Decision(reason.admits, reason, elapsed_ms, predicted_ms, self._budget_ms)
 
     def _reason(self, elapsed_ms: float, predicted_ms: float) -> Reason:
         if not elapsed_ms < self._budget_ms:
@@ -60,8 +59,8 @@ class EmaAdmission:
 
     def must_abort(self, elapsed_ms: float, so_far: ChunkTimes) -> bool:
         if self._prefill_ms is None or self._probes.running:
-            guess_ms = self._decode_ms or so_far.prefill_ms
-            return probe_must_stop(self._limit_ms, elapsed_ms, so_far, self._steps, guess_ms)
+            assumed_ms = self._decode_ms or so_far.prefill_ms
+            return probe_must_stop(self._limit_ms, elapsed_ms, so_far, self._steps, assumed_ms)
         if so_far.prefill_ms == 0:
             rest_ms = self._steps * self._decode_ms + max(0.0, self._prefill_ms - so_far.vision_ms)
             slow_down = 1.0
@@ -73,7 +72,7 @@ class EmaAdmission:
         return not elapsed_ms + rest_ms * max(1.0, slow_down) <= self._limit_ms
 
     def learn(self, times: ChunkTimes) -> None:
-        """Average the stages that ran; a stage that was cut off never enters.
+        """Average the stages that ran; a stage that was aborted never enters.
 
         A whole probe replaces the averages: they come from before the refusals and proved to be out of date.
         """
@@ -89,7 +88,7 @@ class EmaAdmission:
         prefill_ms = times.vision_ms + times.prefill_ms
         self._prefill_ms = self._mix(self._prefill_ms or 0.0, prefill_ms, fresh)
         if times.decode_ms:
-            # The first decode average may come later than the first prefill: a chunk was cut in between.
+            # The first decode average may come later than the first prefill: a chunk was aborted in between.
             step_ms = sum(times.decode_ms) / len(times.decode_ms)
             is_first = fresh or self._decode_ms == 0
             self._decode_ms = self._mix(self._decode_ms, step_ms, is_first)

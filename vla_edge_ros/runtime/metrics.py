@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from vla_edge_ros.quantiles import quantile
 from vla_edge_ros.types import (
     NS_PER_MS,
+    NS_PER_S,
     ActionSource,
     CycleRecord,
     Outcome,
@@ -30,12 +32,12 @@ RECENT_CYCLES = 60
 # Stamps that run ahead of steady time further than this are of two clocks. A simulation may run so many times
 # as fast as the world; a step of the clock that is shorter than a second does no harm.
 FASTEST_CLOCK = 100
-CLOCK_STEP_NS = 1_000_000_000
+CLOCK_STEP_NS = NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """Of a window of samples; all zero where the window is empty."""
+    """Samples of a window (``quantiles.quantile``); all zero where the window is empty."""
 
     p50: float = 0.0
     p95: float = 0.0
@@ -47,8 +49,8 @@ class Quantiles:
         if not samples:
             return cls()
         ordered = np.sort(samples)
-        p50, p95, p99 = np.quantile(ordered, (0.5, 0.95, 0.99))
-        return cls(float(p50), float(p95), float(p99), float(ordered[-1]))
+        p50, p95, p99 = (float(quantile(ordered, share)) for share in (0.5, 0.95, 0.99))
+        return cls(p50, p95, p99, float(ordered[-1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ class RunMetrics:
         self._newest_cycle = cycle
 
     def _note_memory(self, record: CycleRecord) -> None:
-        """Refused, cut and failed cycles leave a hole in the memory, in just the moments that are heavy."""
+        """Refused, aborted and failed cycles leave a hole in the memory, in just the heavy moments."""
         now_ns = self._steady_ns()
         if record.frame_stamp_ns and self._kept_stamp_ns is not None:
             gap_ns = record.frame_stamp_ns - self._kept_stamp_ns

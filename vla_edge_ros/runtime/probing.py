@@ -2,7 +2,7 @@
 """Probes: chunks admitted against the estimate, so that a wrong estimate cannot refuse for ever.
 
 A refused cycle measures nothing, so an estimate that refuses would never be corrected. A probe runs on its
-own evidence: it is cut by what this very chunk has shown, never by the estimate that it is there to test.
+own evidence: it is aborted by what this very chunk has shown, never by the estimate that it is there to test.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ class ProbeSchedule:
 
 
 def probe_must_stop(
-    limit_ms: float, elapsed_ms: float, so_far: ChunkTimes, steps: int, step_guess_ms: float
+    limit_ms: float, elapsed_ms: float, so_far: ChunkTimes, steps: int, assumed_step_ms: float
 ) -> bool:
-    """Cut a probe by its own evidence: would the decode steps that are left end after ``limit_ms``?
+    """Abort a probe by its own evidence: would the decode steps that are left end after ``limit_ms``?
 
-    ``steps``: decode steps of a whole chunk. ``step_guess_ms`` stands for the first decode step, before one
+    ``steps``: decode steps of a whole chunk. ``assumed_step_ms`` stands for the first decode step, before one
     has been seen, and counts for that one step only. It is bounded by the measured prefill, which reads the
-    same weights for more tokens, so a guess that is far too high cannot cut every probe.
+    same weights for more tokens, so an assumption that is far too high cannot abort every probe.
     """
     steps_left = steps - len(so_far.decode_ms)
     if so_far.decode_ms:
         rest_ms = max(steps_left, 0) * sum(so_far.decode_ms) / len(so_far.decode_ms)
     elif so_far.prefill_ms > 0 and steps_left > 0:
-        rest_ms = min(step_guess_ms, so_far.prefill_ms)
+        rest_ms = min(assumed_step_ms, so_far.prefill_ms)
     else:
         rest_ms = 0.0
     return not elapsed_ms + rest_ms <= limit_ms
@@ -82,7 +82,7 @@ def probe_must_stop(
 def is_usable(times: ChunkTimes) -> bool:
     """Whether a measurement can be learned from: finite, none negative, no stage that ran in no time.
 
-    ``vision_ms`` may be 0 where an engine embeds inside its prefill; a chunk that was cut may have nothing.
+    ``vision_ms`` may be 0 where an engine embeds inside its prefill; an aborted chunk may have nothing.
     """
     stages = (times.vision_ms, times.prefill_ms, *times.decode_ms)
     if not all(0 <= ms <= LONGEST_CHUNK_MS for ms in stages) or times.total_ms > LONGEST_CHUNK_MS:

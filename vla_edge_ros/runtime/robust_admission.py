@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The default rule: calibrated cost times the machine's present level, re-checked while the chunk runs.
 
-A re-checked chunk is cut cheaply and in time, so admission plans with the median; a high quantile would
+A re-checked chunk is aborted cheaply and in time, so admission plans with the median; a high quantile would
 refuse chunks that mostly fit (docs/explanation/admission.md has the figures for both).
 """
 
@@ -46,14 +46,13 @@ class RobustAdmission:
     def decide(self, elapsed_ms: float, slots_in_use: int, drafted: bool = False) -> Decision:
         self._running = self._model_of(drafted)
         self._forecast = self._running.forecast(slots_in_use, self._quantile)
-        if self._forecast.step_ms == 0:  # no draft has failed yet: a plain step is the next best guess
+        if self._forecast.step_ms == 0:  # none was rejected yet: a plain step is the best estimate
             step_ms = self.model.forecast(slots_in_use, self._quantile).step_ms
             self._forecast = replace(self._forecast, step_ms=step_ms)
         predicted_ms = self._forecast.chunk_ms
         self._start_ms, self._overhead_ms = elapsed_ms, 0.0
         reason = self._reason(elapsed_ms, predicted_ms)
-        admitted = reason not in (Reason.OVER_BUDGET, Reason.NO_TIME_LEFT)
-        return Decision(admitted, reason, elapsed_ms, predicted_ms, self._budget_ms)
+        return Decision(reason.admits, reason, elapsed_ms, predicted_ms, self._budget_ms)
 
     def _model_of(self, drafted: bool) -> CostModel:
         """An engine that does not use drafts was not calibrated with them: all its chunks are plain ones."""
@@ -80,8 +79,8 @@ class RobustAdmission:
         self._overhead_ms = max(self._overhead_ms, elapsed_ms - self._start_ms - so_far.total_ms)
         slow_down = max(1.0, self._forecast.slow_down(so_far))
         if not self._running.is_ready or self._probes.running:
-            guess_ms = self._running.calibrated_step_ms(so_far.slots_in_use) * slow_down
-            return probe_must_stop(self._limit_ms, elapsed_ms, so_far, self._running.steps(), guess_ms)
+            assumed_ms = self._running.calibrated_step_ms(so_far.slots_in_use) * slow_down
+            return probe_must_stop(self._limit_ms, elapsed_ms, so_far, self._running.steps(), assumed_ms)
         rest_ms = self._forecast.rest_ms(so_far)
         asked_again_ms = rest_ms - self._forecast.next_ms(so_far)
         rest_ms = (rest_ms - PACE_ERROR * max(0.0, asked_again_ms)) * slow_down
@@ -98,4 +97,4 @@ class RobustAdmission:
         if times.completed:
             model.learn_whole(times, self._overhead_ms)
         else:
-            model.learn_cut(times)
+            model.learn_aborted(times)

@@ -28,7 +28,7 @@ SECONDS_A_FILL = 2.0  # a 1.5 B model on a CPU takes seconds a chunk; one measur
 def measure_chunks(config: VlaConfig, engine: Engine) -> list[ChunkTimes]:
     """Measured whole chunks with an empty, a half full and a full cache of frames.
 
-    Where the engine uses drafts, chunks with one too: with wrong guesses, the dearest that there are.
+    Where the engine uses drafts, chunks with one too: all of its draft tokens wrong, which takes longest.
     Overwrites every page: call it before the prompt is written and while no frame is kept.
     """
     frame, layout = config.frame, config.layout

@@ -52,8 +52,7 @@ def test_coverage_by_hand():
     place = np.array([0.0, 1.0, 2.0, 3.0, 10.0])
     between = np.abs(place[:, None] - place)
     all_seen = metrics.coverage(between, np.array([0, 3]), 5)  # nearest: 0 1 1 0 7
-    assert (all_seen.mean, all_seen.max) == (1.8, 7.0)
-    assert all_seen.p95 == pytest.approx(5.8)
+    assert (all_seen.mean, all_seen.p95, all_seen.max) == (1.8, 7.0, 7.0)
     assert metrics.coverage(between, np.array([0, 3]), 4).max == 1.0
 
 

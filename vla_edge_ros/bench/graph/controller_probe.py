@@ -27,6 +27,7 @@ from trajectory_msgs.msg import JointTrajectory
 from vla_edge_ros.bench.graph.stall_watch import StallWatch
 from vla_edge_ros.bench.report import quantiles
 from vla_edge_ros.console import console_program
+from vla_edge_ros.types import NS_PER_MS, NS_PER_S
 
 RELIABLE = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
 END_OF_RUN = -1  # the cycle of the zero motion that ends a run; it answers none
@@ -74,10 +75,10 @@ class ControllerProbe:
         return bool(self._cycles) and self._cycles[-1] == END_OF_RUN
 
     def on_action(self, message: JointTrajectory) -> None:
-        stamp_ns = message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
+        stamp_ns = message.header.stamp.sec * NS_PER_S + message.header.stamp.nanosec
         self._arrivals_ns.append(time.monotonic_ns())
         self._stamps_ns.append(stamp_ns)
-        self._ages_ms.append((time.time_ns() - stamp_ns) / 1e6)
+        self._ages_ms.append((time.time_ns() - stamp_ns) / NS_PER_MS)
         self._last = list(message.points[0].positions)
 
     def on_status(self, message: DiagnosticArray) -> None:
@@ -90,7 +91,7 @@ class ControllerProbe:
         cycles = [cycle for cycle in self._cycles[first:] if cycle != END_OF_RUN]
         seen = set(cycles)
         expected = range(min(seen), max(seen) + 1) if seen else range(0)
-        gaps = quantiles(np.diff(self._arrivals_ns) / 1e6)
+        gaps = quantiles(np.diff(self._arrivals_ns) / NS_PER_MS)
         ages = quantiles(self._ages_ms)
         return Findings(
             actions=len(self._stamps_ns),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from vla_edge_ros.bench.graph.stall_watch import Stall
 from vla_edge_ros.bench.graph.timed_engine import EngineCall
-from vla_edge_ros.types import NS_PER_MS
+from vla_edge_ros.types import NS_PER_MS, NS_PER_S
 
 WINDOW_MARGIN_NS = 5 * NS_PER_MS  # before the grid point: what kept the thread from waking up there
 
@@ -40,7 +40,7 @@ def explain(
         rows.append(
             {
                 "cycle": cycle,
-                "at_s": round((answered_ns - start_ns) / 1e9, 3),
+                "at_s": round((answered_ns - start_ns) / NS_PER_S, 3),
                 "published_ms_after_grid": round(latency_ms, 2),
                 "stalls_node": _stalls_in(window, stalls_node),
                 "stalls_machine": _stalls_in(window, stalls_machine),

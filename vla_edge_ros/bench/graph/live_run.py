@@ -47,7 +47,7 @@ from vla_edge_ros.errors import VlaEdgeError
 from vla_edge_ros.ros.reasoning_node import ReasoningNode
 from vla_edge_ros.ros.replay_node import ReplayNode
 from vla_edge_ros.runtime.metrics import MetricsSnapshot
-from vla_edge_ros.types import ActionSource, CycleRecord, Outcome
+from vla_edge_ros.types import NS_PER_S, ActionSource, CycleRecord, Outcome
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 MAX_INCIDENTS = 50
@@ -193,7 +193,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "stalls_node": totals(stalls.count, stalls.stalls),
         "stalls_machine": totals(machine_stalls["count"], beside),
         "slowest_calls": [call_row(call) for call in slowest[:SHOWN_CALLS]],
-        "incidents": explain(watch.late, round(start_s * 1e9), stalls.stalls, beside, slowest),
+        "incidents": explain(watch.late, round(start_s * NS_PER_S), stalls.stalls, beside, slowest),
     }
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from vla_edge_ros.types import NS_PER_MS
+from vla_edge_ros.types import NS_PER_MS, NS_PER_S
 
 SLEEP_NS = 1 * NS_PER_MS
 LATE_MS = 3.0  # less is a scheduler's day, and too little to make a cycle late
@@ -73,7 +73,7 @@ class StallWatch:
         running = True
         while running:
             running = not self._stop.is_set()  # asked before the sleep: what stop() waited for is noted too
-            time.sleep(SLEEP_NS / 1e9)
+            time.sleep(SLEEP_NS / NS_PER_S)
             woke_ns = time.monotonic_ns()
             self.note(due_ns, woke_ns)
             due_ns = woke_ns + SLEEP_NS

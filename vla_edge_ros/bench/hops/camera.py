@@ -32,6 +32,7 @@ from vla_edge_ros.ros.qos import camera_qos, image_qos
 from vla_edge_ros.ros.reasoning_node import ReasoningNode
 from vla_edge_ros.ros.replay_node import ReplayNode
 from vla_edge_ros.ros.share import share_file
+from vla_edge_ros.types import NS_PER_MS, NS_PER_S
 
 SIZES = ((128, 64), (640, 480), (1920, 1080))
 SETTLE_S = 3.0  # start-up and discovery, not measured
@@ -69,8 +70,8 @@ class PlainTimer(Node):
 def gap_row(name: str, times_ns: list[int], start_ns: int, end_ns: int, period_ms: float) -> dict[str, Any]:
     """Statistics of the gaps within the measured stretch; ``off``: distance of a gap from the period."""
     times = np.asarray([at for at in times_ns if start_ns <= at <= end_ns])
-    gaps_ms = np.diff(times) / 1e6
-    row = {"camera": name, "images": len(times), "rate_hz": len(gaps_ms) / (np.ptp(times) / 1e9)}
+    gaps_ms = np.diff(times) / NS_PER_MS
+    row = {"camera": name, "images": len(times), "rate_hz": len(gaps_ms) / (np.ptp(times) / NS_PER_S)}
     row |= {f"gap_ms_{key}": value for key, value in quantiles(gaps_ms).items()}
     return row | {f"off_ms_{key}": value for key, value in quantiles(abs(gaps_ms - period_ms)).items()}
 
@@ -91,7 +92,7 @@ def measure_jitter(options: argparse.Namespace) -> list[dict[str, Any]]:
     replay.start()
     done = threading.Event()
     timer = threading.Timer(SETTLE_S + options.seconds, done.set)
-    start_ns = time.monotonic_ns() + int(SETTLE_S * 1e9)
+    start_ns = time.monotonic_ns() + int(SETTLE_S * NS_PER_S)
     timer.start()
     while not done.is_set():
         executor.spin_once(timeout_sec=0.1)
@@ -138,7 +139,7 @@ def measure_cost(node: Node, width: int, height: int, calls: int) -> list[dict[s
         for _ in range(count):
             began_ns = time.perf_counter_ns()
             publish()
-            samples.append((time.perf_counter_ns() - began_ns) / 1e6)
+            samples.append((time.perf_counter_ns() - began_ns) / NS_PER_MS)
         size = f"{width}x{height}"
         rows.append({"size": size, "way": name, "calls": count, **_unit(quantiles(samples))})
     return rows

@@ -28,7 +28,7 @@ from vla_edge_ros.kv_cache.descriptor import describe
 from vla_edge_ros.kv_cache.eviction import make_policy
 from vla_edge_ros.model.decoder_config import resolve
 from vla_edge_ros.model.weights import open_weights
-from vla_edge_ros.types import CacheView
+from vla_edge_ros.types import NS_PER_MS, CacheView
 
 BINS = 50  # points of the curve of time a cycle
 PROMPT_TOKENS = 20
@@ -124,7 +124,7 @@ def run_chunks(config: VlaConfig, chunks: int) -> list[dict[str, float]]:
             sequence += 1
             start_ns = time.perf_counter_ns()
             view = stream.chunk(sequence)
-            spent_ms.append((time.perf_counter_ns() - start_ns) / 1e6)
+            spent_ms.append((time.perf_counter_ns() - start_ns) / NS_PER_MS)
             check_view(view, config)
         stream.check_kept_pages()
         rows.append(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replay cost traces through the admission policies: what is admitted, late, cut, and used of what fits.
+"""Replay cost traces through the admission policies: what is admitted, late, aborted, and used of what fits.
 
     python -m vla_edge_ros.bench.studies.admission_sim [--trace run/cycles.csv] [--cycles 10000] [--json FILE]
 
@@ -94,7 +94,7 @@ def replay(trace: Trace, timing: TimingConfig, admission: Admission, rechecks: b
 
 
 def _run(chunk: ChunkTimes, start_ms: float, admission: Admission) -> ChunkTimes:
-    """Run stage by stage; the part of ``chunk`` that ran before the policy cut it."""
+    """Run stage by stage; the part of ``chunk`` that ran before the policy aborted it."""
     so_far = ChunkTimes(chunk.slots_in_use)
     stages: list[dict[str, Any]] = [{"vision_ms": chunk.vision_ms}, {"prefill_ms": chunk.prefill_ms}]
     stages += [{"decode_ms": chunk.decode_ms[:count]} for count in range(1, len(chunk.decode_ms) + 1)]

@@ -4,8 +4,8 @@
 ``python -m vla_edge_ros.bench.studies.draft_passes RUN/cycles.csv [...] [--json PATH]``
 
 Reads the action tokens of recorded cycles (``recording.path``) and counts what the engine would have needed:
-1 pass where a draft is accepted, one more for each rejected draft token that was used. Without a draft an
-action takes as many passes as it has tokens. The tokens themselves do not depend on the draft.
+1 pass where all draft tokens are accepted, one more for each rejection. Without a draft an action takes as
+many passes as it has tokens. The tokens themselves do not depend on the draft.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vla_edge_ros.engines.cuda.run.speculative_decoding import passes_needed
 from vla_edge_ros.recording.cycle_table import read_table
 
 Tokens = tuple[int, ...]
-DraftOf = Callable[[Sequence[Tokens]], Tokens]  # from the actions so far, newest last
+Drafter = Callable[[Sequence[Tokens]], Tokens]  # from the actions so far, newest last
 
 
 def last_action(past: Sequence[Tokens]) -> Tokens:
@@ -43,7 +43,7 @@ def steady_extrapolated(past: Sequence[Tokens]) -> Tokens:
     return tuple(2 * c - b if c - b == b - a else c for a, b, c in steps)
 
 
-DRAFTS: dict[str, DraftOf] = {
+DRAFTS: dict[str, Drafter] = {
     "none": lambda past: (),
     "last_action": last_action,
     "extrapolated": extrapolated,
@@ -54,8 +54,8 @@ DRAFTS: dict[str, DraftOf] = {
 def draft_rows(name: str, actions: Sequence[Tokens]) -> list[dict[str, Any]]:
     """One row a kind of draft: mean passes an action, and the share of actions by passes."""
     rows = []
-    for draft, draft_of in DRAFTS.items():
-        passes = [passes_needed(truth, draft_of(actions[:at])) for at, truth in enumerate(actions)]
+    for draft, drafter in DRAFTS.items():
+        passes = [passes_needed(truth, drafter(actions[:at])) for at, truth in enumerate(actions)]
         shares = Counter(passes)
         rows.append(
             {

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vla_edge_ros.quantiles import quantile
+
 RECENT = 8
 _TIME_BINS = 20
 _CELLS = (4, 8)  # rows and columns of gradient histograms: 16x16 pixels at 128x64
@@ -69,8 +71,8 @@ def distances(features: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def coverage(between: NDArray[np.float32], kept: NDArray[np.int64], seen: int) -> Coverage:
     """``between``: ``[n, n]`` distances; ``kept``: stream positions below ``seen``."""
-    nearest = between[:seen, kept].min(axis=1)
-    return Coverage(float(nearest.mean()), float(np.quantile(nearest, 0.95)), float(nearest.max()))
+    nearest = np.sort(between[:seen, kept].min(axis=1))
+    return Coverage(float(nearest.mean()), float(quantile(nearest, 0.95)), float(nearest[-1]))
 
 
 def largest_hole(times_ns: NDArray[np.int64], kept: NDArray[np.int64]) -> float:

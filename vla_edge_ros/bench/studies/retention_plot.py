@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from vla_edge_ros.bench.studies.retention_replay import JOINED, Prepared, policies, replay
+from vla_edge_ros.types import NS_PER_S
 
 _SHOWN = ("fifo", "semantic", "semantic_newer", "reservoir", "time_thinning", "bridge")
 _COLUMNS = 220  # moments drawn along the time axis
@@ -40,7 +41,7 @@ def draw_all(streams: Sequence[Prepared], rows: Sequence[dict[str, Any]], folder
 def draw_kept(stream: Prepared, frames_kept: int) -> Figure:
     """A panel a policy. A vertical line through a panel meets the frames kept at that moment."""
     footage = stream.footage
-    seconds = footage.stamps_ns / 1e9
+    seconds = footage.stamps_ns / NS_PER_S
     drawn_at = np.linspace(seconds[frames_kept - 1], seconds[-1], _COLUMNS)
     moments = np.unique(np.searchsorted(seconds, drawn_at, side="right"))
     figure = Figure(figsize=(12, 7), layout="constrained")

@@ -3,7 +3,7 @@
 
 Cost of losing a frame = how different the frames before and after it are, times the time they would then
 have to bridge. A glitch costs little, because the pictures around it agree; a slow drift is thinned evenly,
-because every eviction widens a gap and so makes its edges dearer.
+because every eviction widens a gap and so makes its edges cost more.
 """
 
 from __future__ import annotations

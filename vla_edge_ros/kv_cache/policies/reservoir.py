@@ -8,16 +8,7 @@ repeated bit by bit.
 from __future__ import annotations
 
 from vla_edge_ros.kv_cache.frame_memory import FrameMemory
-
-_MASK = 2**64 - 1
-
-
-def splitmix64(value: int) -> int:
-    """Steele, Lea and Flood's finaliser: 64 well-mixed bits of ``value``."""
-    value = (value + 0x9E3779B97F4A7C15) & _MASK
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
-    return value ^ (value >> 31)
+from vla_edge_ros.splitmix64 import splitmix64_of
 
 
 class Reservoir:
@@ -35,5 +26,5 @@ class Reservoir:
         waiting = min(self.protect_latest, len(memory) - 1)
         newcomer = len(memory) - 1 - waiting  # the frames before it are the sample
         drawn_for = memory.seen - waiting
-        drawn = splitmix64(memory.seen) * drawn_for >> 64  # uniform in 0..drawn_for - 1
+        drawn = splitmix64_of(memory.seen) * drawn_for >> 64  # uniform in 0..drawn_for - 1
         return min(drawn, newcomer)
