@@ -13,7 +13,6 @@ import pytest
 
 from vla_edge_ros.config import CacheConfig, EngineConfig, ModelSource, VlaConfig
 from vla_edge_ros.engines import load
-from vla_edge_ros.engines.numpy_engine import NumpyEngine
 from vla_edge_ros.errors import ConfigError, EngineError
 
 TINY = VlaConfig(model=ModelSource(preset="tiny"), cache=CacheConfig(capacity_slots=512))
@@ -132,13 +131,3 @@ def test_more_slots_than_the_model_has_positions_are_refused(machine):
     machine(driver="none")
     with pytest.raises(ConfigError, match="max_position_embeddings, got 65536 > 32768"):
         load.load_engine(replace(TINY, cache=CacheConfig(capacity_slots=65536)))
-
-
-def test_more_slots_than_positions_are_refused_with_both_numbers():
-    with pytest.raises(ConfigError, match="65536 > 32768"):
-        load.load_engine(replace(TINY, cache=CacheConfig(capacity_slots=65536)))
-
-
-def test_loader_takes_the_named_engine():
-    named = replace(TINY, engine=EngineConfig(name="numpy"))
-    assert isinstance(load.load_engine(named), NumpyEngine)
