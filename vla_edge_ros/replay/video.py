@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from fractions import Fraction
@@ -16,6 +15,7 @@ from av.video.reformatter import VideoReformatter
 
 from vla_edge_ros.errors import SourceError
 from vla_edge_ros.orientation import UPRIGHT, from_display_matrix, set_upright
+from vla_edge_ros.replay import gif_file
 from vla_edge_ros.replay.base import SourceFrame, WarnOnce
 from vla_edge_ros.types import NS_PER_S
 
@@ -47,7 +47,8 @@ class VideoSource:
             damage: set[str] = set()
             # One for all frames: each of its own would start threads, and keep them until it is collected.
             to_rgb, orientation = VideoReformatter(), UPRIGHT
-            for frame in _decoded(container, stream, damage, _is_unfinished_gif(container, self._path)):
+            is_unfinished = container.format.name == "gif" and not gif_file.is_whole(self._path)
+            for frame in _decoded(container, stream, damage, is_unfinished):
                 if frame.pts is None or frame.time_base is None:
                     at_ns = media_ns + gap_ns if frames else 0
                 else:
@@ -129,15 +130,6 @@ def _decoded(container: Any, stream: Any, damage: set[str], is_unfinished: bool)
 
 def _frame_ns(stream: Any) -> int:
     return int(NS_PER_S / stream.average_rate) if stream.average_rate else 33_000_000
-
-
-def _is_unfinished_gif(container: Any, path: Path) -> bool:
-    """Whether the file ends before its trailer; FFmpeg flags no packet of this format as cut."""
-    if container.format.name != "gif":
-        return False
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) != b";"
 
 
 def _all_but_the_last(packets: Iterator[Any]) -> Iterator[Any]:
