@@ -12,16 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sequence_layouts import LAYOUTS, config_of
 
-from vla_edge_ros.config import (
-    ActionConfig,
-    CacheConfig,
-    EngineConfig,
-    FrameConfig,
-    ModelSource,
-    PromptConfig,
-    VlaConfig,
-)
 from vla_edge_ros.engines.numpy_engine import NumpyEngine
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.kv_cache.cache import KvCache
@@ -31,31 +23,7 @@ from vla_edge_ros.model.decoder_config import resolve
 from vla_edge_ros.model.random_weights import RandomWeights
 from vla_edge_ros.model.tensor_shapes import EMBEDDING, head_name
 
-FIFO = CacheConfig(capacity_slots=24 * 32, eviction="fifo")
-BEHIND = PromptConfig(place="after_frame")
-PARALLEL = ActionConfig(decoding="parallel")
-LAYOUTS = {
-    "32 tokens and memory": {},
-    "48 tokens, a page and a half": {"frame": FrameConfig(width=96, height=128)},
-    "256 tokens and none": {
-        "frame": FrameConfig(width=256, height=256),
-        "cache": replace(FIFO, max_frames=0),
-        "prompt": BEHIND,
-    },
-    "with a suffix": {"prompt": BEHIND},
-    "parallel": {"action": PARALLEL},
-    "parallel, with a suffix, 48 tokens": {
-        "frame": FrameConfig(width=96, height=128),
-        "prompt": BEHIND,
-        "action": PARALLEL,
-    },
-}
 PINNED, SUFFIX = np.arange(40, 46), np.arange(60, 97)
-
-
-def config_of(name: str, **options) -> VlaConfig:
-    given = {"cache": FIFO, "model": ModelSource(preset="tiny"), "engine": EngineConfig(name="numpy")}
-    return VlaConfig(**{**given, **LAYOUTS[name], **options})
 
 
 def dense(weights: RandomWeights, rows: np.ndarray) -> np.ndarray:

@@ -21,10 +21,16 @@ BEHIND = PromptConfig(place="after_frame")
 PARALLEL = ActionConfig(decoding="parallel")
 LAYOUTS: dict[str, dict[str, Any]] = {
     "32 tokens and memory": {},
+    "16 tokens, half a page": {"frame": FrameConfig(width=64, height=64)},
     "48 tokens, a page and a half": {"frame": FrameConfig(width=96, height=128)},
     "256 tokens and none": {
         "frame": FrameConfig(width=256, height=256),
         "cache": replace(FIFO, max_frames=0),
+        "prompt": BEHIND,
+    },
+    "256 tokens in pages of 64": {
+        "frame": FrameConfig(width=256, height=256),
+        "cache": CacheConfig(capacity_slots=24 * 64, page_slots=64, eviction="fifo", max_frames=0),
         "prompt": BEHIND,
     },
     "with a suffix": {"prompt": BEHIND},

@@ -17,10 +17,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from vla_edge_ros.errors import WeightsError
-from vla_edge_ros.model.bfloat16 import bfloat16_to_float32, round_to_bfloat16
+from vla_edge_ros.model.own_tensors import own_tensor
 from vla_edge_ros.model.patch_embedding import text_embedding_norm
-from vla_edge_ros.model.random_weights import random_bfloat16
 from vla_edge_ros.model.weights import Weights
 from vla_edge_ros.sequence import Decoding, SequenceLayout
 
@@ -33,14 +31,6 @@ def action_queries(weights: Weights, layout: SequenceLayout, seed: int) -> NDArr
     shape = (count, weights.config.hidden_size)
     if not count:
         return np.empty(shape, np.float32)
-    if not weights.has(ACTION_QUERIES):
-        scale = text_embedding_norm(weights) / math.sqrt(shape[1])
-        bits = random_bfloat16(seed, ACTION_QUERIES, 0, shape[0] * shape[1], scale)
-        return bfloat16_to_float32(bits).reshape(shape)
-    stored = weights.tensor(ACTION_QUERIES)
-    if stored.shape != shape:
-        raise WeightsError(
-            f"{ACTION_QUERIES} must have shape {list(shape)}, a row for each action token but the last, "
-            f"got {list(stored.shape)}"
-        )
-    return round_to_bfloat16(stored)
+    scale = text_embedding_norm(weights) / math.sqrt(shape[1])
+    what = "(a row for each action token but the last)"
+    return own_tensor(weights, ACTION_QUERIES, shape, what, seed, scale)

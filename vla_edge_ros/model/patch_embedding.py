@@ -18,9 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vla_edge_ros.config import FrameConfig
-from vla_edge_ros.errors import WeightsError
-from vla_edge_ros.model.bfloat16 import bfloat16_to_float32, round_to_bfloat16
-from vla_edge_ros.model.random_weights import random_bfloat16
+from vla_edge_ros.model.own_tensors import own_tensor
 from vla_edge_ros.model.tensor_shapes import EMBEDDING, PATCH_PROJECTION
 from vla_edge_ros.model.weights import Weights
 
@@ -51,15 +49,7 @@ def patch_projection(weights: Weights, frame: FrameConfig, seed: int) -> NDArray
     standard deviation and ``|x| = REFERENCE_PATCH_RMS * sqrt(n)``; ``s`` follows from the wanted norm.
     """
     shape = (weights.config.hidden_size, patch_size_in(frame))
-    if weights.has(PATCH_PROJECTION):
-        stored = weights.tensor(PATCH_PROJECTION)
-        if stored.shape != shape:
-            raise WeightsError(
-                f"{PATCH_PROJECTION} must have shape {list(shape)} for patches of {frame.patch_size} pixels, "
-                f"got {list(stored.shape)}"
-            )
-        return round_to_bfloat16(stored)
     hidden, size_in = shape
     scale = text_embedding_norm(weights) / (math.sqrt(hidden * size_in) * REFERENCE_PATCH_RMS)
-    bits = random_bfloat16(seed, PATCH_PROJECTION, 0, hidden * size_in, scale)
-    return bfloat16_to_float32(bits).reshape(shape)
+    what = f"for patches of {frame.patch_size} pixels"
+    return own_tensor(weights, PATCH_PROJECTION, shape, what, seed, scale)

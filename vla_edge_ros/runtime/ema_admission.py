@@ -51,11 +51,7 @@ class EmaAdmission:
         if elapsed_ms + predicted_ms <= self._budget_ms:
             self._probes.admitted()
             return Reason.WITHIN_BUDGET
-        if self._probes.due():
-            self._probes.started()
-            return Reason.PROBE
-        self._probes.refused()
-        return Reason.OVER_BUDGET
+        return self._probes.instead_of_refusal()
 
     def must_abort(self, elapsed_ms: float, so_far: ChunkTimes) -> bool:
         if self._prefill_ms is None or self._probes.running:

@@ -7,7 +7,7 @@ own evidence: it is aborted by what this very chunk has shown, never by the esti
 
 from __future__ import annotations
 
-from vla_edge_ros.types import ChunkTimes
+from vla_edge_ros.types import ChunkTimes, Reason
 
 LONGEST_CHUNK_MS = 3_600_000.0  # an hour: a machine that slept, or a broken clock, not a chunk
 
@@ -44,6 +44,14 @@ class ProbeSchedule:
         self._refusals = 0
         self._succeeded = False
         self._running = True
+
+    def instead_of_refusal(self) -> Reason:
+        """What becomes of a chunk that the estimate refuses: a probe, where one is due."""
+        if self.due():
+            self.started()
+            return Reason.PROBE
+        self.refused()
+        return Reason.OVER_BUDGET
 
     def report(self, succeeded: bool) -> None:
         """Take the end of the running probe; nothing happens where none runs."""

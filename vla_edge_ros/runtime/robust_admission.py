@@ -69,11 +69,7 @@ class RobustAdmission:
             self._probes.admitted()
             return Reason.WITHIN_BUDGET
         self._refusing = True
-        if self._probes.due():
-            self._probes.started()
-            return Reason.PROBE
-        self._probes.refused()
-        return Reason.OVER_BUDGET
+        return self._probes.instead_of_refusal()
 
     def must_abort(self, elapsed_ms: float, so_far: ChunkTimes) -> bool:
         self._overhead_ms = max(self._overhead_ms, elapsed_ms - self._start_ms - so_far.total_ms)

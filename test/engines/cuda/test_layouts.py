@@ -3,19 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from sequence_layouts import LAYOUTS, config_of
 
-from vla_edge_ros.config import (
-    ActionConfig,
-    CacheConfig,
-    EngineConfig,
-    FrameConfig,
-    PromptConfig,
-    VlaConfig,
-)
+from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, VlaConfig
 from vla_edge_ros.engines.numpy_engine import NumpyEngine
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.kv_cache.cache import KvCache
@@ -34,36 +26,7 @@ DECODER = DecoderConfig(
     head_dim=64,
     vocab_size=600,
 )
-FIFO = CacheConfig(capacity_slots=24 * 32, eviction="fifo")
-BEHIND = PromptConfig(place="after_frame")
-PARALLEL = ActionConfig(decoding="parallel")
-LAYOUTS = {
-    "32 tokens and memory": {},
-    "16 tokens, half a page": {"frame": FrameConfig(width=64, height=64)},
-    "48 tokens, a page and a half": {"frame": FrameConfig(width=96, height=128)},
-    "256 tokens and none": {
-        "frame": FrameConfig(width=256, height=256),
-        "cache": replace(FIFO, max_frames=0),
-        "prompt": BEHIND,
-    },
-    "256 tokens in pages of 64": {
-        "frame": FrameConfig(width=256, height=256),
-        "cache": CacheConfig(capacity_slots=24 * 64, page_slots=64, eviction="fifo", max_frames=0),
-        "prompt": BEHIND,
-    },
-    "with a suffix": {"prompt": BEHIND},
-    "parallel": {"action": PARALLEL},
-    "parallel, with a suffix, 48 tokens": {
-        "frame": FrameConfig(width=96, height=128),
-        "prompt": BEHIND,
-        "action": PARALLEL,
-    },
-}
 PINNED, SUFFIX = np.arange(40, 46), tuple(range(60, 97))
-
-
-def config_of(name: str, **engine) -> VlaConfig:
-    return VlaConfig(**{"cache": FIFO, **LAYOUTS[name], "engine": EngineConfig(**engine)})
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
@@ -80,7 +43,7 @@ def test_a_stream_gives_what_the_numpy_engine_gives(name, engine_options):
     from vla_edge_ros.bench.kernels import inspection
     from vla_edge_ros.engines.cuda.engine import CudaEngine
 
-    config = config_of(name, **engine_options)
+    config = config_of(name, engine=EngineConfig(**engine_options))
     weights, rng = RandomWeights(DECODER, 0), np.random.default_rng(5)
     oracle, device = NumpyEngine(config, weights), CudaEngine(config, weights)
     cache = KvCache.for_model(config, make_policy(config.cache), DECODER.hidden_size)
@@ -115,7 +78,7 @@ def test_drafts_leave_every_bit_of_every_layout_as_it_is(name):
     from vla_edge_ros.bench.kernels import inspection
     from vla_edge_ros.engines.cuda.engine import CudaEngine
 
-    config, rng = config_of(name), np.random.default_rng(6)
+    config, rng = config_of(name, engine=EngineConfig()), np.random.default_rng(6)
     weights = RandomWeights(DECODER, 0)
     device = CudaEngine(config, weights)
     device.load()
