@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is said at start-up of a model folder that loads and is not what it seems."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -54,6 +55,18 @@ def test_a_text_model_cannot_see_and_the_missing_tensor_is_named(folder):
     change_tensors(folder, lambda tensors: {k: v for k, v in tensors.items() if not k.startswith("vla.")})
     (line,) = told(folder)
     assert line.startswith("THE MODEL CANNOT SEE") and "vla.patch_projection" in line and str(folder) in line
+
+
+def test_a_model_and_a_configuration_of_two_ways_to_decode_are_told(folder):
+    (line,) = told(folder, decoding="parallel")
+    assert "no tensor vla.action_queries" in line and "random query tokens" in line
+    hidden = json.loads((folder / "config.json").read_text())["hidden_size"]
+    change_tensors(
+        folder, lambda tensors: {**tensors, "vla.action_queries": np.ones((7, hidden), np.float32)}
+    )
+    assert told(folder, decoding="parallel") == ()
+    (line,) = told(folder)
+    assert "vla.action_queries is not used" in line
 
 
 @pytest.mark.parametrize("ids", [190, 210])

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.model.own_tensors import own_tensor
 from vla_edge_ros.model.patch_embedding import text_embedding_norm
+from vla_edge_ros.model.tensor_shapes import ACTION_QUERIES
 from vla_edge_ros.model.weights import Weights
 from vla_edge_ros.sequence import Decoding, SequenceLayout
-
-ACTION_QUERIES = "vla.action_queries"
 
 
 def action_queries(weights: Weights, layout: SequenceLayout, seed: int) -> NDArray[np.float32]:

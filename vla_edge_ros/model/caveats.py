@@ -11,7 +11,8 @@ from vla_edge_ros.model.chat_tokenizer import ChatTokenizer
 from vla_edge_ros.model.checkpoint import CheckpointWeights, shortened
 from vla_edge_ros.model.decoder_config import resolve
 from vla_edge_ros.model.stored_tensors import unread_weight_files
-from vla_edge_ros.model.tensor_shapes import PATCH_PROJECTION
+from vla_edge_ros.model.tensor_shapes import ACTION_QUERIES, PATCH_PROJECTION
+from vla_edge_ros.sequence import Decoding
 
 
 def caveats(config: VlaConfig) -> tuple[str, ...]:
@@ -22,6 +23,7 @@ def caveats(config: VlaConfig) -> tuple[str, ...]:
     weights = CheckpointWeights(folder, resolve(config.model))
     found = (
         _untrained_vision(weights, folder),
+        _other_decoding(config, weights, folder),
         _padded_vocabulary(config, folder, weights.config.vocab_size),
         _unused_tensors(weights, folder),
         _unread_files(folder),
@@ -36,6 +38,19 @@ def _untrained_vision(weights: CheckpointWeights, folder: Path) -> str:
         f"THE MODEL CANNOT SEE: {folder} has no tensor {PATCH_PROJECTION}, so pictures enter through a "
         "random projection and every action is made up, however plausible it looks"
     )
+
+
+def _other_decoding(config: VlaConfig, weights: CheckpointWeights, folder: Path) -> str:
+    """A checkpoint with query tokens was trained to decode in parallel, and one without them was not."""
+    is_parallel, has_queries = config.layout.decoding is Decoding.PARALLEL, weights.has(ACTION_QUERIES)
+    if is_parallel == has_queries:
+        return ""
+    if is_parallel:
+        return (
+            f"{folder} has no tensor {ACTION_QUERIES}, so action.decoding parallel asks random query tokens "
+            "and every action is made up"
+        )
+    return f"{folder}: {ACTION_QUERIES} is not used; it was trained for action.decoding parallel"
 
 
 def _padded_vocabulary(config: VlaConfig, folder: Path, vocab_size: int) -> str:

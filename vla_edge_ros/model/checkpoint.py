@@ -18,7 +18,13 @@ from vla_edge_ros.errors import WeightsError
 from vla_edge_ros.model.bfloat16 import bfloat16_to_float32
 from vla_edge_ros.model.decoder_config import DecoderConfig
 from vla_edge_ros.model.stored_tensors import StoredTensor, read_folder
-from vla_edge_ros.model.tensor_shapes import EMBEDDING, LM_HEAD, PATCH_PROJECTION, tensor_shapes
+from vla_edge_ros.model.tensor_shapes import (
+    ACTION_QUERIES,
+    EMBEDDING,
+    LM_HEAD,
+    PATCH_PROJECTION,
+    tensor_shapes,
+)
 
 _STORED_TYPES = {"BF16": ("bfloat16", "<u2"), "F16": ("float16", "<f2"), "F32": ("float32", "<f4")}
 _DECODER_NAMES = ("model.", "lm_head.")
@@ -41,7 +47,7 @@ class CheckpointWeights:
         needed = tensor_shapes(config)
         for name, shape in needed.items():
             self.check(name, shape)
-        self.unused = tuple(sorted(self._stored.keys() - needed.keys() - {PATCH_PROJECTION}))
+        self.unused = tuple(sorted(self._stored.keys() - needed.keys() - {PATCH_PROJECTION, ACTION_QUERIES}))
         self._refuse_contradictions()
 
     def has(self, name: str) -> bool:

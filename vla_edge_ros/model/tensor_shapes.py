@@ -8,7 +8,9 @@ from vla_edge_ros.model.decoder_config import DecoderConfig
 EMBEDDING = "model.embed_tokens.weight"
 FINAL_NORM = "model.norm.weight"
 LM_HEAD = "lm_head.weight"
-PATCH_PROJECTION = "vla.patch_projection"  # optional, see ``patch_embedding``
+# Ours, and optional: see ``patch_embedding`` and ``action_queries``.
+PATCH_PROJECTION = "vla.patch_projection"
+ACTION_QUERIES = "vla.action_queries"
 
 
 def layer_prefix(layer: int) -> str:
