@@ -19,9 +19,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Decoding(Enum):
@@ -93,6 +95,8 @@ class SequenceLayout:
 
 @lru_cache(maxsize=256)  # asked several times a chunk, on the path to the first kernel
 def _fills(tokens: int, page_slots: int) -> NDArray[np.int32]:
+    import numpy as np  # here, since launch files read configurations under a Python that may lack it
+
     pages = -(-tokens // page_slots)
     filled = np.full(pages, page_slots, np.int32)
     if pages:

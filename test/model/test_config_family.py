@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vla_edge_ros.config import ModelSource
-from vla_edge_ros.engines.numpy_decoder import NumpyDecoder
+from vla_edge_ros.engines.numpy_decoder import NumpyDecoder, Place
 from vla_edge_ros.engines.numpy_ops import linear
 from vla_edge_ros.errors import WeightsError
 from vla_edge_ros.model.tensor_shapes import EMBEDDING, head_name
@@ -41,7 +41,7 @@ def our_logits(folder):
         return None
     decoder = NumpyDecoder(weights, pages=1, page_slots=len(family.TOKENS))
     decoder.see([], [])
-    hidden = decoder.forward(weights.rows(EMBEDDING, family.TOKENS), page=0, offset=0)
+    hidden = decoder.forward(weights.rows(EMBEDDING, family.TOKENS), [Place(0, 0, len(family.TOKENS))])
     return linear(hidden, weights.tensor(head_name(weights.config)))
 
 

@@ -104,4 +104,4 @@ def test_a_node_that_does_not_start_ends_the_run_with_its_reason():
     command = [sys.executable, "-m", "vla_edge_ros.bench.graph.live_run", "-p", "cache.page_slots:=1"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert ran.returncode != 0 and "did not start" in ran.stderr
-    assert "page_slots must hold one frame" in ran.stdout + ran.stderr and "Traceback" not in ran.stderr
+    assert "page_slots must hold one action" in ran.stdout + ran.stderr and "Traceback" not in ran.stderr
