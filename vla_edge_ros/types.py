@@ -13,8 +13,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-NS_PER_MS = 1_000_000
-NS_PER_S = 1_000_000_000
+from vla_edge_ros.units import NS_PER_MS as NS_PER_MS
+from vla_edge_ros.units import NS_PER_S as NS_PER_S
 
 # No camera queue holds a picture for an hour: such an age is the difference between two clocks (a driver that
 # counts from boot, a bag played without /clock, use_sim_time changed under way), and no age at all.

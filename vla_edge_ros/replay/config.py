@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vla_edge_ros.config import check_fields, param
 from vla_edge_ros.replay.pacing import TIMINGS
-from vla_edge_ros.types import NS_PER_S
+from vla_edge_ros.units import NS_PER_S
 
 MODEL_SIZE = (128, 64)  # width and height in pixels of the model's frame by default
 UNSET = -1
