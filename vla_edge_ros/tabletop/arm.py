@@ -26,16 +26,17 @@ SHORTEST_REACH = 0.10
 
 def arm_points(joints: ArrayLike) -> NDArray[np.float64]:
     """Base (at z = 0), shoulder, elbow and hand ``[..., 4, 3]`` m, with ``joints`` ``[..., 3]`` rad."""
-    yaw, shoulder, elbow = np.moveaxis(_vectors("joints", joints, 3), -1, 0)
-    forearm = shoulder + elbow
-    outward = np.stack([np.zeros_like(yaw), UPPER_ARM * np.cos(shoulder), FOREARM * np.cos(forearm)], -1)
-    upward = np.stack([np.zeros_like(yaw), UPPER_ARM * np.sin(shoulder), FOREARM * np.sin(forearm)], -1)
-    outward, upward = np.cumsum(outward, -1), np.cumsum(upward, -1)
-    points = np.zeros((*yaw.shape, 4, 3))
-    points[..., :2] = BASE_XY
-    points[..., 1:, 0] += np.sin(yaw)[..., None] * outward
-    points[..., 1:, 1] -= np.cos(yaw)[..., None] * outward
-    points[..., 1:, 2] = SHOULDER_HEIGHT + upward
+    angles = _vectors("joints", joints, 3)
+    yaw, shoulder, forearm = angles[..., 0], angles[..., 1], angles[..., 1] + angles[..., 2]
+    points = np.empty((*angles.shape[:-1], 4, 3))
+    points[...] = (*BASE_XY, SHOULDER_HEIGHT)
+    points[..., 0, 2] = 0.0
+    outward, upward = UPPER_ARM * np.cos(shoulder), UPPER_ARM * np.sin(shoulder)
+    for point in (2, 3):
+        points[..., point, 0] += np.sin(yaw) * outward
+        points[..., point, 1] -= np.cos(yaw) * outward
+        points[..., point, 2] += upward
+        outward, upward = outward + FOREARM * np.cos(forearm), upward + FOREARM * np.sin(forearm)
     return points
 
 

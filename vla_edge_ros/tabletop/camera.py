@@ -40,10 +40,15 @@ BALL_RGB = (70, 55, 45)
 # Standard deviation of the sensor's noise, grey levels; 2 in the model's picture, where 2 x 2 are averaged.
 NOISE_SIGMA = 4.0
 
+# The camera's axes in the world, one a row (to the right, down, away from it), and where it stands, m.
+_AXES = np.array([[1, 0, 0], [0, -np.sin(PITCH), -np.cos(PITCH)], [0, np.cos(PITCH), -np.sin(PITCH)]])
+_EYE = LOOK_AT - DISTANCE * _AXES[2]
+
 # OpenCV takes coordinates in sixteenths of a pixel.
 _SHIFT = 4
-_CORNERS = np.linspace(0.0, 2 * np.pi, 28, endpoint=False)
-_CIRCLE = np.stack([np.cos(_CORNERS), np.sin(_CORNERS), np.zeros_like(_CORNERS)], -1)
+_CORNERS = 28
+_ANGLES = np.linspace(0.0, 2 * np.pi, _CORNERS, endpoint=False)
+_BUTTON = BUTTON_RADIUS * np.stack([np.cos(_ANGLES), np.sin(_ANGLES), np.zeros(_CORNERS)], -1)
 _RGB = {**COLOURS, GREY: GREY_RGB}
 
 
@@ -80,69 +85,60 @@ class Camera:
 
     def project(self, points: ArrayLike) -> NDArray[np.float64]:
         """Pixels (column, row; whole at a pixel's centre) ``[..., 2]`` of ``points`` ``[..., 3]`` m."""
-        right, down, depth = self._in_camera(points)
-        return np.stack([right, down], -1) * (self.focal / depth)[..., None] + self._centre
+        return self._project(points)[0]
 
     def pixels_per_metre(self, points: ArrayLike) -> NDArray[np.float64]:
-        """Size in the picture of a metre across the line of sight, at ``points`` ``[..., 3]``."""
-        return self.focal / self._in_camera(points)[2]
+        """Size in the picture of a metre across the line of sight, at ``points`` ``[..., 3]`` m."""
+        return self._project(points)[1]
+
+    def _project(self, points: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        seen = (np.asarray(points, np.float64) - _EYE) @ _AXES.T
+        scale = self.focal / seen[..., 2]
+        return seen[..., :2] * scale[..., None] + self._centre, scale
 
     def on_table(self, pixels: ArrayLike) -> NDArray[np.float64]:
         """Where the lines of sight of ``pixels`` ``[..., 2]`` meet the table top, xy ``[..., 2]`` m."""
-        right, down = np.moveaxis((np.asarray(pixels, np.float64) - self._centre) / self.focal, -1, 0)
-        sine, cosine = np.sin(PITCH), np.cos(PITCH)
-        reach = DISTANCE * sine / (sine + down * cosine)
-        y = LOOK_AT[1] - DISTANCE * cosine + reach * (cosine - down * sine)
-        return np.stack([LOOK_AT[0] + reach * right, y], -1)
+        across = (np.asarray(pixels, np.float64) - self._centre) / self.focal
+        direction = across @ _AXES[:2] + _AXES[2]
+        return _EYE[:2] - _EYE[2] * direction[..., :2] / direction[..., 2:]
 
     def picture(self, state: SceneState, rng: np.random.Generator | None = None) -> NDArray[np.uint8]:
         """``state`` as uint8 ``[height, width, 3]`` RGB; ``rng`` draws the sensor's noise, None: no noise."""
         canvas = self._table.copy()
-        self._draw_buttons(canvas, state)
-        self._draw_balls(canvas, state.balls)
-        self._draw_arm(canvas, arm_points(state.joints))
+        # All points in one projection: a call of NumPy costs as much as the arithmetic of hundreds of points.
+        buttons = np.zeros((len(state.colours), 1, 3))
+        buttons[:, 0, :2] = state.objects
+        balls = state.balls[np.argsort(-state.balls[:, 1])]  # the nearer one last
+        solids = np.concatenate([balls[:, :3], arm_points(state.joints)])
+        points, scale = self._project(np.concatenate([(buttons + _BUTTON).reshape(-1, 3), solids]))
+        corners = buttons.shape[0] * _CORNERS
+        self._draw_buttons(canvas, points[:corners].reshape(-1, _CORNERS, 2), state)
+        points, scale = points[corners:], scale[corners:]
+        for point, radius in zip(points[: len(balls)], balls[:, 3] * scale[: len(balls)], strict=True):
+            _disc(canvas, point, radius, BALL_RGB)
+        self._draw_arm(canvas, points[len(balls) :], scale[len(balls) :])
         if state.gain != 1.0:
-            canvas = cv2.convertScaleAbs(canvas, alpha=state.gain)
+            canvas = _pixels(cv2.convertScaleAbs(canvas, alpha=state.gain))
         return canvas if rng is None else self._with_noise(canvas, rng)
 
-    def _draw_buttons(self, canvas: NDArray[np.uint8], state: SceneState) -> None:
-        if not state.colours:
-            return
-        centres = np.pad(np.asarray(state.objects, np.float64), ((0, 0), (0, 1)))
-        outlines = self._fixed_point(self.project(centres[:, None] + BUTTON_RADIUS * _CIRCLE))
-        for index, (outline, name) in enumerate(zip(outlines, state.colours, strict=True)):
+    @staticmethod
+    def _draw_buttons(canvas: NDArray[np.uint8], outlines: NDArray[np.float64], state: SceneState) -> None:
+        for index, (outline, name) in enumerate(zip(_fixed_point(outlines), state.colours, strict=True)):
             rgb = LIT_RGB if index == state.lit else _RGB[name]
             cv2.fillConvexPoly(canvas, outline, rgb, cv2.LINE_AA, _SHIFT)
 
-    def _draw_balls(self, canvas: NDArray[np.uint8], balls: NDArray[np.float64]) -> None:
-        # The nearer one last.
-        for ball in sorted(balls.tolist(), key=lambda ball: -ball[1]):
-            self._disc(canvas, np.array(ball[:3]), ball[3], BALL_RGB)
-
-    def _draw_arm(self, canvas: NDArray[np.uint8], points: NDArray[np.float64]) -> None:
-        pixels = self.project(points)
-        half = LINK_WIDTH / 2 * self.pixels_per_metre(points)
-        for start, end in ((0, 1), (1, 2), (2, 3)):
-            along = pixels[end] - pixels[start]
-            across = np.array([-along[1], along[0]]) / max(float(np.hypot(*along)), 1e-9)
-            outline = [
-                pixels[start] + half[start] * across,
-                pixels[end] + half[end] * across,
-                pixels[end] - half[end] * across,
-                pixels[start] - half[start] * across,
-            ]
-            cv2.fillConvexPoly(canvas, self._fixed_point(np.array(outline)), ARM_RGB, cv2.LINE_AA, _SHIFT)
-        self._disc(canvas, points[2], LINK_WIDTH / 2, ELBOW_RGB)
-        self._disc(canvas, points[3], HAND_RADIUS, HAND_RGB)
-        self._disc(canvas, points[3], HAND_CENTRE_RADIUS, HAND_CENTRE_RGB)
-
-    def _disc(
-        self, canvas: NDArray[np.uint8], centre: NDArray[np.float64], radius: float, rgb: tuple[int, int, int]
-    ) -> None:
-        """A ball's picture: a disc across the line of sight."""
-        column, row = self._fixed_point(self.project(centre)).tolist()
-        pixels = round(float(radius * self.pixels_per_metre(centre)) * (1 << _SHIFT))
-        cv2.circle(canvas, (column, row), pixels, rgb, cv2.FILLED, cv2.LINE_AA, _SHIFT)
+    @staticmethod
+    def _draw_arm(canvas: NDArray[np.uint8], points: NDArray[np.float64], scale: NDArray[np.float64]) -> None:
+        """``points`` ``[4, 2]`` px: base, shoulder, elbow, hand; ``scale`` ``[4]`` pixels a metre."""
+        along = points[1:] - points[:-1]
+        across = along[:, ::-1] * (-1.0, 1.0) / np.maximum(np.hypot(*along.T), 1e-9)[:, None]
+        start, end = ((LINK_WIDTH / 2 * part)[:, None] * across for part in (scale[:-1], scale[1:]))
+        outlines = np.stack([points[:-1] + start, points[1:] + end, points[1:] - end, points[:-1] - start], 1)
+        for outline in _fixed_point(outlines):
+            cv2.fillConvexPoly(canvas, outline, ARM_RGB, cv2.LINE_AA, _SHIFT)
+        _disc(canvas, points[2], LINK_WIDTH / 2 * scale[2], ELBOW_RGB)
+        _disc(canvas, points[3], HAND_RADIUS * scale[3], HAND_RGB)
+        _disc(canvas, points[3], HAND_CENTRE_RADIUS * scale[3], HAND_CENTRE_RGB)
 
     def _with_noise(self, canvas: NDArray[Any], rng: np.random.Generator) -> NDArray[np.uint8]:
         more, less = _noise_tables(self.height, self.width)
@@ -150,19 +146,25 @@ class Camera:
         row, column = divmod(offset, self.width)
         window = (slice(row, row + self.height), slice(column, column + self.width))
         # Of each pair one is zero, so that saturating twice is saturating once.
-        return cv2.subtract(cv2.add(canvas, more[window]), less[window])
+        return _pixels(cv2.subtract(cv2.add(canvas, more[window]), less[window]))
 
     @property
     def _centre(self) -> NDArray[np.float64]:
         return np.array([self.width - 1, self.height - 1]) / 2
 
-    @staticmethod
-    def _in_camera(points: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """``points`` along the camera's axes: to the right, down, and away from it, m."""
-        x, y, z = np.moveaxis(np.asarray(points, np.float64) - LOOK_AT, -1, 0)
-        sine, cosine = np.sin(PITCH), np.cos(PITCH)
-        return x, -(y * sine + z * cosine), DISTANCE + y * cosine - z * sine
 
-    @staticmethod
-    def _fixed_point(pixels: NDArray[np.float64]) -> NDArray[np.int32]:
-        return (pixels * (1 << _SHIFT)).round().astype(np.int32)
+def _disc(
+    canvas: NDArray[np.uint8], centre: NDArray[np.float64], radius: float, rgb: tuple[int, int, int]
+) -> None:
+    """A ball's picture: a disc across the line of sight, ``centre`` and ``radius`` in pixels."""
+    column, row, size = (round(float(value) * (1 << _SHIFT)) for value in (*centre, radius))
+    cv2.circle(canvas, (column, row), size, rgb, cv2.FILLED, cv2.LINE_AA, _SHIFT)
+
+
+def _fixed_point(pixels: NDArray[np.float64]) -> NDArray[np.int32]:
+    return (pixels * (1 << _SHIFT)).round().astype(np.int32)
+
+
+def _pixels(result: NDArray[Any]) -> NDArray[np.uint8]:
+    """What OpenCV returns for uint8 pixels, which its type stubs do not say."""
+    return result
