@@ -18,6 +18,7 @@ SHOULDER_HEIGHT = 0.10
 UPPER_ARM = 0.30
 FOREARM = 0.32
 LINK_WIDTH = 0.03
+HAND_SPEED = 0.4  # m/s, at most
 
 # Reach of the hand from the shoulder, m. The margin keeps away from the singular poses: straight, folded.
 LONGEST_REACH = 0.98 * (UPPER_ARM + FOREARM)
@@ -83,6 +84,24 @@ def jacobian(joints: ArrayLike) -> NDArray[np.float64]:
         result[..., :2, column] = -lever[..., 2:] * outward
         result[..., 2, column] = out
     return result
+
+
+def limited(velocity: ArrayLike) -> NDArray[np.float64]:
+    """The hand's ``velocity`` ``[2]`` m/s, no faster than ``HAND_SPEED`` in the same direction.
+
+    Raises ``ValueError`` for another size, or for what is not finite.
+    """
+    wanted = np.asarray(velocity, np.float64)
+    if wanted.shape != (2,):
+        raise ValueError(f"expected a velocity [2], got {wanted.shape}")
+    if not np.isfinite(wanted).all():
+        raise ValueError(f"expected a finite velocity, got {wanted.tolist()}")
+    # Scaled by the larger component first: the square of a huge number is infinite.
+    largest = float(np.abs(wanted).max())
+    if largest > HAND_SPEED:
+        wanted = wanted / largest * HAND_SPEED
+    speed = float(np.hypot(*wanted))
+    return wanted * (HAND_SPEED / speed) if speed > HAND_SPEED else wanted.copy()
 
 
 def _vectors(name: str, values: ArrayLike, size: int) -> NDArray[np.float64]:
