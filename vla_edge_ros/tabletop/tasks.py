@@ -66,7 +66,7 @@ class EpisodePlan:
     @property
     def instruction(self) -> str:
         if self.cues:
-            return "touch the button that lit up last"
+            return "touch the last lit button"
         return f"point to the {self.colours[self.target]} button"
 
     @property

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stages of training, from one frame to the cache that the policy will run with."""
+
+from __future__ import annotations
+
+from vla_edge_ros.training.batches import Stage
+from vla_edge_ros.training.kept_sets import ORACLE
+
+_TASKS = {"point": 0.3, "point_moving": 0.1, "recall": 0.3, "recall_last": 0.3}
+_POLICIES = {
+    ORACLE: 0.5,
+    "fifo": 0.05,
+    "reservoir": 0.15,
+    "time_thinning": 0.1,
+    "semantic": 0.1,
+    "bridge": 0.1,
+}
+
+STAGES = {
+    stage.name: stage
+    for stage in (
+        Stage("frame", 0, 8, 16, 60, 2e-3, 12.0, _TASKS, _POLICIES),
+        Stage("short", 3, 12, 10, 60, 1.5e-3, 12.0, _TASKS, _POLICIES),
+        Stage("middle", 8, 24, 5, 150, 1.2e-3, 12.0, _TASKS, _POLICIES),
+        Stage("slots-1024", 28, 72, 2, 300, 1e-3, 30.0, _TASKS, _POLICIES),
+    )
+}
