@@ -9,6 +9,7 @@ and as cheap, as a short one.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from vla_edge_ros.imaging import resize_rgb
 from vla_edge_ros.tabletop.arm import HAND_SPEED, joints_for
 from vla_edge_ros.tabletop.camera import Camera
-from vla_edge_ros.tabletop.expert import expert_velocity
+from vla_edge_ros.tabletop.expert import SLOW_WITHIN, expert_velocity
 from vla_edge_ros.tabletop.scene import CONTROL_HZ, WORK_AREA, SceneState
 from vla_edge_ros.tabletop.tasks import EpisodePlan, draw
 
@@ -57,7 +58,7 @@ def make_rollout(task: str, rng: np.random.Generator, frames: int, longest_delay
     moving = int(rng.integers(min(20, frames), max(21, frames)))  # cycles behind the brake's release
     last = plan.go + moving
     cycles = _seen_cycles(plan, rng, last, frames)
-    hands = _hand_path(plan, rng, last)[cycles]
+    hands = _hand_path(plan, rng, int(cycles[-1]) + 1)[cycles]
     lit = np.array([_cue_at(plan, int(cycle)) for cycle in cycles])
     cue = np.maximum.accumulate(lit)
     objects = np.stack([plan.objects_at(int(cycle)) for cycle in cycles])
@@ -96,38 +97,49 @@ def _seen_cycles(plan: EpisodePlan, rng: np.random.Generator, last: int, frames:
     return np.sort(np.argpartition(keys, frames - 1)[:frames])
 
 
-def _hand_path(plan: EpisodePlan, rng: np.random.Generator, last: int) -> NDArray[np.float64]:
-    """``[last + 1 or more, 2]`` m: where the hand is in each cycle."""
-    cycles = max(last, 0) + 1 + 400
-    low, high = np.negative(WORK_AREA), np.array(WORK_AREA)
-    path = np.empty((cycles, 2))
-    hand = plan.start_hand.copy()
+def _hand_path(plan: EpisodePlan, rng: np.random.Generator, cycles: int) -> NDArray[np.float64]:
+    """``[cycles, 2]`` m: where the hand is in each cycle.
+
+    In plain floats: arrays of two numbers would take most of the time that making data takes.
+    """
+    high = WORK_AREA
+    low = np.negative(high)
+    hand = plan.start_hand
     if rng.random() < 0.25:
         hand = np.clip(plan.objects_at(0)[plan.target] + rng.normal(0, 0.03, 2), low, high)
     wanders = rng.random() < 0.6  # all along, braked or not
     rests = int(rng.integers(0, 20)) * int(rng.random() < 0.5)
-    decoy = rng.uniform(low, high)
+    decoy = tuple(rng.uniform(low, high))
     decoy_until = plan.go + (int(rng.integers(3, 30)) if rng.random() < 0.4 else 0)
-    goal, speed = rng.uniform(low, high), rng.uniform(0, 1.2)
-    for cycle in range(cycles):
-        path[cycle] = hand
-        objects = plan.objects_at(cycle)
+    draws = rng.random((cycles, 6)).tolist()
+    shaking = rng.normal(0, 1, (cycles, 2)).tolist()
+    target_path = plan.path[np.minimum(np.arange(cycles), len(plan.path) - 1)].tolist()
+    x, y = float(hand[0]), float(hand[1])
+    goal, speed = decoy, draws[0][5] * 1.2
+    path = []
+    for cycle, (draw_, shake, objects) in enumerate(zip(draws, shaking, target_path, strict=True)):
+        path.append((x, y))
+        target = objects[plan.target]
         if wanders:
-            if rng.random() < 0.07:
-                pick = rng.random()
-                target = objects[plan.target] if pick < 0.3 else objects[int(rng.integers(len(objects)))]
-                goal = target if pick < 0.65 else rng.uniform(low, high)
-                speed = rng.uniform(0, 1.2) * (rng.random() < 0.85)
-            velocity = expert_velocity(hand, goal) * speed + rng.normal(0, 0.02, 2)
+            if draw_[0] < 0.07:
+                free = ((draw_[1] * 2 - 1) * high[0], (draw_[2] * 2 - 1) * high[1])
+                goal = target if draw_[3] < 0.3 else objects[int(draw_[1] * 3)] if draw_[3] < 0.65 else free
+                speed = 1.2 * draw_[4] if draw_[5] < 0.85 else 0.0
+            noise = 0.02
         elif cycle < plan.go + rests:
             continue
         else:
-            velocity = expert_velocity(hand, decoy if cycle < decoy_until else objects[plan.target])
-            if rng.random() < 0.25:
-                velocity = velocity + rng.normal(0, 0.3 * HAND_SPEED, 2)
-        velocity = np.clip(velocity, -HAND_SPEED, HAND_SPEED)
-        hand = np.clip(hand + velocity / CONTROL_HZ, low, high)
-    return path
+            goal, speed = (decoy if cycle < decoy_until else target), 1.0
+            noise = 0.3 * HAND_SPEED if draw_[0] < 0.25 else 0.0
+        way_x, way_y = goal[0] - x, goal[1] - y
+        scale = speed * HAND_SPEED / max(math.hypot(way_x, way_y), SLOW_WITHIN)
+        x = _within(x + _within(way_x * scale + noise * shake[0], HAND_SPEED) / CONTROL_HZ, high[0])
+        y = _within(y + _within(way_y * scale + noise * shake[1], HAND_SPEED) / CONTROL_HZ, high[1])
+    return np.array(path)
+
+
+def _within(value: float, limit: float) -> float:
+    return max(-limit, min(limit, value))
 
 
 def _picture(
