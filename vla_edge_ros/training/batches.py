@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import queue
 from dataclasses import dataclass
 from multiprocessing.queues import Queue
@@ -16,10 +17,11 @@ from vla_edge_ros.tabletop.scene import WORK_AREA
 from vla_edge_ros.training.instructions import token_ids
 from vla_edge_ros.training.kept_sets import kept_sets
 from vla_edge_ros.training.losses import UNKNOWN_WEIGHT
-from vla_edge_ros.training.rollout import Rollout, make_rollout
+from vla_edge_ros.training.rollout import MODEL_HEIGHT, MODEL_WIDTH, Rollout, make_rollout
 
 POSITION_SCALE = WORK_AREA[0]  # m; hand and target are within about 1 of it
 PATCH = 16
+SPOT_RADIUS = 10.0  # pixels of the model's picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Batch:
     positions: NDArray[np.float32]  # [b, t, 4]
     weight: NDArray[np.float32]  # [b, t]
     known: NDArray[np.float32]  # [b, t]
+    spots: NDArray[np.float32]  # [b, t, patches, 2]
     recalls: NDArray[np.bool_]  # [b, t] the target follows from a kept frame, not from this one
 
 
@@ -93,6 +96,7 @@ def _episode(stage: Stage, rng: np.random.Generator) -> tuple[NDArray[Any], ...]
         positions,
         weight,
         known.astype(np.float32),
+        _heat(rollout.spots),
         from_memory,
     )
 
@@ -110,6 +114,14 @@ def _known(
     return seen & (shown | kept), seen & kept & ~shown
 
 
+def _heat(spots: NDArray[np.float32]) -> NDArray[np.float32]:
+    """``[t, 2, 2]`` pixels -> ``[t, patches, 2]``: 1 where a patch's centre is, falling to 0 around it."""
+    rows, columns = np.mgrid[PATCH // 2 : MODEL_HEIGHT : PATCH, PATCH // 2 : MODEL_WIDTH : PATCH]
+    centres = np.stack([columns.ravel(), rows.ravel()], -1).astype(np.float32)
+    distance = np.linalg.norm(spots[:, None] - centres[:, None], axis=-1)
+    return np.nan_to_num(np.exp(-((distance / SPOT_RADIUS) ** 2)), nan=0.0).astype(np.float32)
+
+
 def _drawn(shares: dict[str, float], rng: np.random.Generator) -> str:
     weights = np.array(list(shares.values()))
     return list(shares)[int(rng.choice(len(weights), p=weights / weights.sum()))]
@@ -118,7 +130,7 @@ def _drawn(shares: dict[str, float], rng: np.random.Generator) -> str:
 class BatchSource:
     """Batches from ``workers`` processes, at most ``ahead`` waiting; ``close`` ends them."""
 
-    def __init__(self, stage: Stage, seed: int, workers: int, ahead: int = 4):
+    def __init__(self, stage: Stage, seed: int, workers: int, ahead: int = 8):
         context = multiprocessing.get_context("spawn")
         self._queue: Queue[Batch] = context.Queue(ahead)
         self._workers = [
@@ -150,5 +162,12 @@ def _work(stage: Stage, seed: int, number: int, batches: Queue[Batch]) -> None:
 
     cv2.setNumThreads(1)
     rng = np.random.default_rng([seed, number])
-    while True:
-        batches.put(make_batch(stage, rng))
+    parent = os.getppid()
+    while os.getppid() == parent:  # else the training was killed, and nobody will take another batch
+        batch = make_batch(stage, rng)
+        while os.getppid() == parent:
+            try:
+                batches.put(batch, timeout=1)
+                break
+            except queue.Full:
+                continue

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What training minimises: soft targets over the bins, and two positions that only training looks at.
+"""What training minimises: soft targets over the bins, and where things are, which only training looks at.
 
 Neighbouring bins are nearly as right as the best one, so the target is a Gaussian over them. The auxiliary
 positions of hand and target make the decoder look for both: without them imitation alone stayed at 10 %
-(measured with a prototype of this task).
+(measured with a prototype of this task). That each patch says, half-way through the layers, whether it shows
+the hand or the target makes a search over the picture out of local questions.
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ from vla_edge_ros.training.network import Outputs
 
 SOFT_BINS = 1.5  # standard deviation of the target over the bins
 AUXILIARY_WEIGHT = 2.0
+SPOT_WEIGHT = 5.0  # a sum over patches of which most show nothing
 UNKNOWN_WEIGHT = 0.05  # of a frame before any cue, whose target is zero motion
 
 
 class Labels(NamedTuple):
     """``velocity``: ``[b, t, 2]`` of full speed; ``positions``: ``[b, t, 4]`` hand and target, about -1 to 1;
-    ``weight``: ``[b, t]`` of the action; ``known``: ``[b, t]`` 1 where the target can be known.
+    ``weight``: ``[b, t]`` of the action; ``known``: ``[b, t]`` 1 where the target can be known;
+    ``spots``: ``[b, t, patches, 2]``, 1 where a patch shows the hand, the target, falling to 0 around it.
     """
 
     velocity: Tensor
     positions: Tensor
     weight: Tensor
     known: Tensor
+    spots: Tensor
 
 
 def bins_of(velocity: Tensor, bins: int) -> Tensor:
@@ -59,9 +63,11 @@ def loss_of(outputs: Outputs, labels: Labels) -> Tensor:
         outputs.auxiliary.float(), labels.positions, reduction="none", beta=0.1
     ).unflatten(-1, (2, 2))
     hand, goal = error.mean(-1).unbind(-1)
+    spots = functional.binary_cross_entropy_with_logits(outputs.spots.float(), labels.spots)
     return (
         _mean(action, labels.weight)
         + AUXILIARY_WEIGHT * (hand.mean() + _mean(goal, labels.known))
+        + SPOT_WEIGHT * spots
     )
 
 

@@ -20,6 +20,7 @@ from vla_edge_ros.model.decoder_config import DecoderConfig
 from vla_edge_ros.sequence import Decoding
 
 AUXILIARY_VALUES = 4  # hand and target in the picture's plane, x and y each
+SPOTS = 2  # hand and target, in each patch
 
 
 class Kept(NamedTuple):
@@ -33,10 +34,13 @@ class Kept(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """``logits``: ``[b, t, action tokens, bins]`` in the order of token ids; ``auxiliary``: ``[b, t, 4]``."""
+    """``logits``: ``[b, t, action tokens, bins]`` in the order of token ids. For training only: ``auxiliary``
+    ``[b, t, 4]``, and ``spots`` ``[b, t, patches, 2]``, logits of a patch showing the hand, the target.
+    """
 
     logits: Tensor
     auxiliary: Tensor
+    spots: Tensor
 
 
 class Layer(nn.Module):
@@ -90,6 +94,7 @@ class PolicyNetwork(nn.Module):
         self.final_norm = nn.RMSNorm(hidden, sizes.rms_norm_eps)
         self.head = nn.Linear(hidden, sizes.vocab_size, bias=False)
         self.auxiliary = nn.Linear(hidden, AUXILIARY_VALUES)
+        self.spots = nn.Linear(hidden, SPOTS)
         self._initialise()
         # In float64, as the engines make their tables.
         pairs = torch.arange(0, sizes.head_dim, 2, dtype=torch.float64)
@@ -120,11 +125,13 @@ class PolicyNetwork(nn.Module):
         x = torch.cat([vision, behind], 2)
         y = self.embedding(prompt)
         context = _Context(self, prompt.shape[1], x.shape[2], kept)
-        for layer in self.layers:
+        for number, layer in enumerate(self.layers):
             x, y = context.run(layer, x, y)
+            if number == self.sizes.num_hidden_layers // 2 - 1:
+                spots = self.spots(functional.normalize(x[:, :, : self.frame_tokens], dim=-1) * x.shape[-1] ** 0.5)
         hidden = self.final_norm(x[:, :, self.frame_tokens - 1 :])
         logits = functional.linear(hidden, self.head.weight[-self.bins :])
-        return Outputs(logits, self.auxiliary(hidden[:, :, 0]))
+        return Outputs(logits, self.auxiliary(hidden[:, :, 0]), spots)
 
     def angles(self, ranks: Tensor) -> tuple[Tensor, Tensor]:
         """Cosine and sine ``[..., head size / 2]`` of ``ranks`` ``[...]``."""

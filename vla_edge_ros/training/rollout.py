@@ -19,7 +19,7 @@ from vla_edge_ros.imaging import resize_rgb
 from vla_edge_ros.tabletop.arm import HAND_SPEED, joints_for
 from vla_edge_ros.tabletop.camera import Camera
 from vla_edge_ros.tabletop.expert import SLOW_WITHIN, expert_velocity
-from vla_edge_ros.tabletop.scene import CONTROL_HZ, WORK_AREA, SceneState
+from vla_edge_ros.tabletop.scene import CONTROL_HZ, HOVER_HEIGHT, WORK_AREA, SceneState
 from vla_edge_ros.tabletop.tasks import EpisodePlan, draw
 
 MODEL_WIDTH, MODEL_HEIGHT = 128, 64
@@ -36,6 +36,8 @@ class Rollout:
     ``velocity``: what the expert does, ``[t, 2]`` of full speed; ``hand``, ``target``: ``[t, 2]`` m. In a
     recall task the target is the button of the newest cue that was seen, ``cue`` ``[t]`` its number among the
     cues, -1 before any was seen; ``lit``: ``[t]`` the number of the cue that a frame shows, or -1.
+    ``spots``: ``[t, 2, 2]`` where the picture shows hand and target, column and row in pixels of the model's
+    picture; NaN where it does not show which button is the target.
     """
 
     instruction: str
@@ -46,6 +48,7 @@ class Rollout:
     cue: NDArray[np.int64]
     lit: NDArray[np.int64]
     cycles: NDArray[np.int64]
+    spots: NDArray[np.float32]
 
     @property
     def recalls(self) -> bool:
@@ -67,6 +70,12 @@ def make_rollout(task: str, rng: np.random.Generator, frames: int, longest_delay
     target = objects[np.arange(frames), chosen]
     pictures = [_picture(plan, int(c), hand, rng) for c, hand in zip(cycles, hands, strict=True)]
     velocity = expert_velocity(hands, target) / HAND_SPEED
+    shown = np.where((lit >= 0)[:, None] | (not plan.cues), target, np.nan)
+    heights = np.array([HOVER_HEIGHT, 0.0])
+    places = np.concatenate(
+        [np.stack([hands, shown], 1), np.broadcast_to(heights[:, None], (frames, 2, 1))], -1
+    )
+    spots = _CAMERA.project(places) * (MODEL_WIDTH / _CAMERA.width)
     return Rollout(
         instruction=plan.instruction,
         pixels=np.stack(pictures),
@@ -76,6 +85,7 @@ def make_rollout(task: str, rng: np.random.Generator, frames: int, longest_delay
         cue=cue,
         lit=lit,
         cycles=cycles,
+        spots=spots.astype(np.float32),
     )
 
 

@@ -19,7 +19,7 @@ _POLICIES = {
 STAGES = {
     stage.name: stage
     for stage in (
-        Stage("frame", 0, 8, 16, 60, 2e-3, 12.0, _TASKS, _POLICIES),
+        Stage("frame", 0, 4, 5, 60, 1.5e-3, 12.0, _TASKS, _POLICIES),
         Stage("short", 3, 12, 10, 60, 1.5e-3, 12.0, _TASKS, _POLICIES),
         Stage("middle", 8, 24, 5, 150, 1.2e-3, 12.0, _TASKS, _POLICIES),
         Stage("slots-1024", 28, 72, 2, 300, 1e-3, 30.0, _TASKS, _POLICIES),

@@ -56,7 +56,9 @@ def main() -> None:
     torch.manual_seed(options.seed)
     network = new_network(Decoding(options.decoding)).to(options.device)
     if options.resume:
-        network.load_state_dict(torch.load(options.resume, map_location=options.device, weights_only=True))
+        network.load_state_dict(
+            torch.load(options.resume, map_location=options.device, weights_only=True), strict=False
+        )
     size = sum(parameter.numel() for parameter in network.parameters())
     print(f"{size / 1e6:.2f} M parameters, {options.decoding} decoding, on {options.device}", flush=True)
     for number, name in enumerate(options.stages.split(",")):
@@ -80,7 +82,7 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(
             network.parameters(), stage.learning_rate, betas=(0.9, 0.95), weight_decay=0.01
         )
-        self._recent: deque[list[float]] = deque(maxlen=50)
+        self._recent: deque[list[float]] = deque(maxlen=200)
 
     def run(self, source: BatchSource, out: Path) -> None:
         stage, start, step = self.stage, time.monotonic(), 0
@@ -105,7 +107,9 @@ class Trainer:
     def step(self, batch: Batch) -> list[float]:
         """One step: loss, and the mean error of the velocity (1 is full speed) where it does not, does need memory."""
         move = lambda array: torch.from_numpy(array).to(self.device, non_blocking=True)  # noqa: E731
-        labels = Labels(move(batch.velocity), move(batch.positions), move(batch.weight), move(batch.known))
+        labels = Labels(
+            move(batch.velocity), move(batch.positions), move(batch.weight), move(batch.known), move(batch.spots)
+        )
         patches = patches_of(move(batch.pixels)).float() / 127.5 - 1
         ids = action_ids(labels.velocity, BINS, VOCABULARY)
         kept = Kept(move(batch.index), move(batch.count))
