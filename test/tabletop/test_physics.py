@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -37,9 +39,9 @@ def test_the_expert_reaches_the_target_through_the_physics(task):
 
 
 def test_the_hand_follows_a_velocity_and_stops():
-    plan = draw("point", 11)
-    episode = Episode(plan)
-    start, velocity = episode.hand_xy, np.array([-0.3, 0.1]) * np.sign(plan.start_hand)
+    episode = Episode(replace(draw("point", 11), start_hand=np.array([0.1, -0.05])))
+    episode.plan = replace(episode.plan, path=np.full((1, 3, 2), 9.0))  # nothing to touch
+    start, velocity = episode.hand_xy, np.array([-0.3, 0.2])
     for _ in range(9):
         episode.step(velocity)
     np.testing.assert_allclose(episode.hand_xy - start, 0.3 * velocity, atol=0.012)  # the servos lag a little
