@@ -72,7 +72,7 @@ setup(
     python_requires=">=3.10",
     install_requires=["numpy>=1.21"],
     # Without the key "test" colcon finds no pytest dependency and runs nothing, silently.
-    extras_require={"test": ["pytest", "hypothesis"]},
+    extras_require={"test": ["pytest", "pytest-timeout", "hypothesis"]},
     zip_safe=False,
     entry_points={
         "console_scripts": [

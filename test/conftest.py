@@ -48,6 +48,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(missing_cuda())
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A test gives the main thread back under the scheduling policy that it found.
+
+    SVT-AV1, a video encoder, puts the thread that calls it under SCHED_FIFO where it may. A main thread
+    of the highest priority then starves the middleware's threads, and a later test waits for them for ever.
+    """
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        return (yield)
+    finally:
+        changed = os.sched_getscheduler(0)
+        if changed != policy:
+            os.sched_setscheduler(0, policy, parameters)
+            pytest.fail(f"the test left scheduling policy {changed} behind, it found {policy}")
+
+
 @pytest.fixture(scope="session")
 def wait_until() -> Callable[[Callable[[], object]], None]:
     """Polls a condition that another thread makes true; the test fails after ``WAIT_S``."""

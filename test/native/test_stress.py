@@ -21,7 +21,7 @@ def test_writers_that_take_turns_are_ordered_and_an_overlap_is_refused(run_nativ
     ran = run_native("writers_stress", sanitize)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     handovers, _ = map(int, re.fullmatch(r"ok: (\d+) handovers, (\d+) refused\n", ran.stdout).groups())
-    assert handovers > 10, "one thread did all the writing"
+    assert handovers >= 20, "one thread did all the writing"
 
 
 def test_two_slot_buffer_tears_under_the_same_stall(run_native):
