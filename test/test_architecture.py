@@ -71,6 +71,11 @@ def test_only_the_cuda_engine_and_its_benchmarks_import_cupy():
     assert [path.name for path in strangers] in ([], ["load.py"])
 
 
+def test_only_the_tabletop_s_physics_imports_mujoco():
+    users = [str(path.relative_to(PACKAGE)) for path in MODULES if "mujoco" in imported(path)]
+    assert users == ["tabletop/physics.py"]
+
+
 def test_no_modules_import_each_other_in_a_circle():
     dotted = (".".join(path.relative_to(ROOT).with_suffix("").parts) for path in MODULES)
     modules = dict(zip((name.removesuffix(".__init__") for name in dotted), MODULES, strict=True))
@@ -95,7 +100,7 @@ def test_core_imports_in_a_fresh_interpreter_without_ros_or_cupy():
     program = (
         "import importlib, sys\n"
         f"for name in {core!r}: importlib.import_module(name)\n"
-        f"loaded = {sorted(ROS | {'cupy', 'torch'})!r}\n"
+        f"loaded = {sorted(ROS | {'cupy', 'torch', 'mujoco'})!r}\n"
         "print([name for name in loaded if name in sys.modules])\n"
     )
     ran = subprocess.run(

@@ -127,6 +127,18 @@ def test_no_picture_says_when_the_brake_opens(task):
         np.testing.assert_array_equal(a, b)
 
 
+def test_the_camera_sees_what_the_plan_has_for_the_cycle():
+    plan = draw("recall_last", 9, 200)
+    episode, balls = Episode(plan, physics=False), 0
+    while not episode.ended:
+        state, cycle = episode.state, episode.cycle
+        np.testing.assert_array_equal(state.balls, plan.balls_at(cycle))
+        assert (state.lit, state.gain) == (plan.lit(cycle), plan.gain(cycle))
+        balls += len(state.balls)
+        episode.step(STILL)
+    assert balls > 20
+
+
 def test_at_60_hz_every_second_picture_is_one_of_30_hz_but_for_its_noise():
     plan = draw("point_moving", 3)
     slow, fast = Episode(plan, physics=False), Episode(plan, physics=False, rate_hz=60)

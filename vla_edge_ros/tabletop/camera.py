@@ -40,12 +40,12 @@ BALL_RGB = (70, 55, 45)
 # Standard deviation of the sensor's noise, grey levels; 2 in the model's picture, where 2 x 2 are averaged.
 NOISE_SIGMA = 4.0
 
-# The camera's axes in the world, one a row (to the right, down, away from it), and where it stands, m.
+# The camera's axes in the world, one a row: to the right, down, away from it. And where it stands, m.
 _AXES = np.array([[1, 0, 0], [0, -np.sin(PITCH), -np.cos(PITCH)], [0, np.cos(PITCH), -np.sin(PITCH)]])
-_EYE = LOOK_AT - DISTANCE * _AXES[2]
+EYE = LOOK_AT - DISTANCE * _AXES[2]
 
-# OpenCV takes coordinates in sixteenths of a pixel. Its smoothed outlines lie about 0.6 pixels outside the given
-# ones, so that a button is 5 % wider than it should be; nobody is harmed by that.
+# OpenCV takes coordinates in sixteenths of a pixel. Its smoothed outlines lie about 0.6 pixels outside those
+# it is given: a button comes out 5 % wider.
 _SHIFT = 4
 _CORNERS = 28
 _ANGLES = np.linspace(0.0, 2 * np.pi, _CORNERS, endpoint=False)
@@ -93,7 +93,7 @@ class Camera:
         return self._project(points)[1]
 
     def _project(self, points: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        seen = (np.asarray(points, np.float64) - _EYE) @ _AXES.T
+        seen = (np.asarray(points, np.float64) - EYE) @ _AXES.T
         scale = self.focal / seen[..., 2]
         return seen[..., :2] * scale[..., None] + self._centre, scale
 
@@ -101,7 +101,7 @@ class Camera:
         """Where the lines of sight of ``pixels`` ``[..., 2]`` meet the table top, xy ``[..., 2]`` m."""
         across = (np.asarray(pixels, np.float64) - self._centre) / self.focal
         direction = across @ _AXES[:2] + _AXES[2]
-        return _EYE[:2] - _EYE[2] * direction[..., :2] / direction[..., 2:]
+        return EYE[:2] - EYE[2] * direction[..., :2] / direction[..., 2:]
 
     def picture(self, state: SceneState, rng: np.random.Generator | None = None) -> NDArray[np.uint8]:
         """``state`` as uint8 ``[height, width, 3]`` RGB; ``rng`` draws the sensor's noise, None: no noise."""

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vla_edge_ros.tabletop.arm import LINK_WIDTH, arm_points, joints_for
-from vla_edge_ros.tabletop.camera import HAND_RADIUS, PITCH
+from vla_edge_ros.tabletop.camera import EYE, HAND_RADIUS, PITCH
 from vla_edge_ros.tabletop.scene import BUTTON_RADIUS, CONTROL_HZ, WORK_AREA, no_balls
 
 # Centres of two buttons are never closer, m.
@@ -56,36 +58,48 @@ def wandering(
     Each keeps its speed: it is mirrored at the borders of the work area, and so is the part of its velocity
     that would bring it closer to another than ``BUTTON_GAP``.
     """
-    now, velocity = places.copy(), velocities.copy()
-    path = np.empty((cycles, *places.shape))
-    for cycle in range(cycles):
-        path[cycle] = now
-        outside = np.abs(now + velocity / CONTROL_HZ) > WORK_AREA
-        velocity[outside] = -np.sign(now[outside]) * np.abs(velocity[outside])
-        for a in range(len(now)):
-            for b in range(a + 1, len(now)):
-                ahead = now[b] - now[a] + (velocity[b] - velocity[a]) / CONTROL_HZ
-                if np.hypot(*ahead) < BUTTON_GAP:
-                    away = (now[b] - now[a]) / np.hypot(*(now[b] - now[a]))
-                    velocity[a] -= 2 * max(0.0, float(velocity[a] @ away)) * away
-                    velocity[b] -= 2 * min(0.0, float(velocity[b] @ away)) * away
-        now = np.clip(now + velocity / CONTROL_HZ, np.negative(WORK_AREA), WORK_AREA)
-    return path
+    # Points of the plane as complex numbers: a tenth of the time of arrays with three rows.
+    now, velocity = ([complex(*row) for row in rows.tolist()] for rows in (places, velocities))
+    path = []
+    for _ in range(cycles):
+        path.append(now)
+        velocity = [_mirrored(place, speed) for place, speed in zip(now, velocity, strict=True)]
+        for a, b in combinations(range(len(now)), 2):
+            between = now[b] - now[a]
+            if abs(between + (velocity[b] - velocity[a]) / CONTROL_HZ) < BUTTON_GAP:
+                away = between / abs(between)
+                velocity[a] -= 2 * max(0.0, (velocity[a] * away.conjugate()).real) * away
+                velocity[b] -= 2 * min(0.0, (velocity[b] * away.conjugate()).real) * away
+        now = [place + speed / CONTROL_HZ for place, speed in zip(now, velocity, strict=True)]
+    points = np.array(path)
+    return np.clip(np.stack([points.real, points.imag], -1), np.negative(WORK_AREA), WORK_AREA)
+
+
+def _mirrored(place: complex, velocity: complex) -> complex:
+    """``velocity``, turned back from the border of the work area that it would cross within a cycle."""
+    ahead, x, y = place + velocity / CONTROL_HZ, velocity.real, velocity.imag
+    if abs(ahead.real) > WORK_AREA[0]:
+        x = -math.copysign(x, ahead.real)
+    if abs(ahead.imag) > WORK_AREA[1]:
+        y = -math.copysign(y, ahead.imag)
+    return complex(x, y)
 
 
 def is_hidden(objects: NDArray[np.float64], hand_xy: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Of each button ``[k, 2]``: whether the arm, with the hand at ``hand_xy``, may cover a part of it.
 
-    Seen from far away, a point at height z covers the table z / tan(PITCH) behind it.
+    Everything is moved along the lines of sight to the table top, where the links become at most half as wide
+    again and the hand, which faces the camera, is longer by the slope of these lines.
     """
-    _, shoulder, elbow, hand = arm_points(joints_for(hand_xy))
-    covers = [point[:2] + (0.0, point[2] / np.tan(PITCH)) for point in (shoulder, elbow, hand)]
-    near_hand = np.linalg.norm(objects - covers[2], axis=-1) < BUTTON_RADIUS + HAND_RADIUS
-    links = [
-        _distance(objects, a, b) < BUTTON_RADIUS + LINK_WIDTH
-        for a, b in zip(covers, covers[1:], strict=False)
-    ]
-    return near_hand | links[0] | links[1]
+    arm = arm_points(joints_for(hand_xy))[1:]
+    reach = EYE[2] / (EYE[2] - arm[:, 2:])
+    shoulder, elbow, hand = EYE[:2] + (arm[:, :2] - EYE[:2]) * reach
+    # 4 mm: the smoothing of both outlines.
+    link, disc = 0.75 * LINK_WIDTH + 0.004, 1.1 * HAND_RADIUS / np.sin(PITCH) + 0.004
+    near = np.linalg.norm(objects - hand, axis=-1) < BUTTON_RADIUS + disc
+    for start, end in ((shoulder, elbow), (elbow, hand)):
+        near |= _distance(objects, start, end) < BUTTON_RADIUS + link
+    return near
 
 
 def _distance(

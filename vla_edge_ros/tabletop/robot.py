@@ -25,8 +25,8 @@ class RobotLink:
     def accept(self, values: ArrayLike, valid_for_s: float, now_s: float) -> None:
         """Follow ``values`` (vx, vy of the hand, m/s) from ``now_s`` on for ``valid_for_s``, 0: for no time.
 
-        ``valid_for_s`` is the message's ``time_from_start``. What is faster than the arm is slowed down in its
-        direction. Raises ``ValueError`` for another number of values, what is not finite, and a negative
+        ``valid_for_s`` is the message's ``time_from_start``. What is faster than the arm is slowed down.
+        Raises ``ValueError`` for another number of values, what is not finite, and a negative
         duration; the action before then stays in force until its own end.
         """
         if not (math.isfinite(now_s) and math.isfinite(valid_for_s) and valid_for_s >= 0.0):
