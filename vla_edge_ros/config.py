@@ -94,9 +94,10 @@ class CacheConfig:
     capacity_slots: int = param(4096, "KV slots in all", low=1)
     page_slots: int = param(32, "slots of one page; a frame takes one or more whole pages", low=1)
     eviction: str = param(
-        "bridge",
+        "novelty",
         "which frame to forget",
         choices=(
+            "novelty",
             "fifo",
             "sliding_window",
             "semantic",

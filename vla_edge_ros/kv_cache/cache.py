@@ -46,7 +46,7 @@ class KvCache:
                 f"values, got {descriptor_size}, the model's hidden size"
             )
         self._policy = policy
-        self.memory = FrameMemory(self.room + 1, descriptor_size)
+        self.memory = FrameMemory(self.room + 1, descriptor_size, policy.descriptor == "cells")
         self._action_page = layout.prompt_pages
         self._suffix_pages = tuple(range(self._action_page + 1, self._action_page + 1 + layout.suffix_pages))
         self._first_frame_page = layout.prompt_pages + layout.transient_pages

@@ -12,6 +12,7 @@ from vla_edge_ros.kv_cache.frame_memory import FrameMemory
 from vla_edge_ros.kv_cache.policies.bridge import Bridge
 from vla_edge_ros.kv_cache.policies.bridge_distance import BridgeDistance
 from vla_edge_ros.kv_cache.policies.fifo import Fifo
+from vla_edge_ros.kv_cache.policies.novelty import Novelty
 from vla_edge_ros.kv_cache.policies.reservoir import Reservoir
 from vla_edge_ros.kv_cache.policies.semantic import Semantic
 from vla_edge_ros.kv_cache.policies.sliding_window import SlidingWindow
@@ -23,7 +24,8 @@ class EvictionPolicy(Protocol):
 
     A policy is a pure function of the memory: same memory, same answer, on every machine.
     ``descriptor`` says what frames are compared by: ``"none"``, ``"thumbnail"`` (zero-mean 16x8 grey,
-    unit length) or ``"embedding"`` (the engine's mean vision token, unit length).
+    unit length), ``"cells"`` (16x8 colours, compared cell by cell) or ``"embedding"`` (the engine's mean
+    vision token, unit length).
     """
 
     descriptor: str
@@ -43,6 +45,7 @@ _POLICIES: dict[str, Callable[[CacheConfig], EvictionPolicy]] = {
     "semantic": lambda config: Semantic(),
     "bridge": lambda config: Bridge(config.protect_latest),
     "bridge_distance": lambda config: BridgeDistance(config.protect_latest),
+    "novelty": lambda config: Novelty(config.protect_latest),
     "reservoir": lambda config: Reservoir(config.protect_latest),
     "time_thinning": lambda config: TimeThinning(config.protect_latest),
 }

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vla_edge_ros.kv_cache.cell_differences import CellDifferences
 from vla_edge_ros.types import NS_PER_S
 
 LARGEST_DESCRIPTOR = 4096
@@ -43,12 +44,13 @@ class FrameEntry:
 class FrameMemory:
     """At most ``capacity_frames`` frames, and one more between an append and the eviction it causes.
 
-    ``descriptor_size`` is 0 where the policy compares no pictures; all similarities are then 1. Array
+    ``descriptor_size`` is 0 where the policy compares no pictures; all similarities are then 1. ``by_cells``:
+    descriptors are cell colours, compared by ``differences`` instead, and similarities are 1 as well. Array
     properties are views in time order, valid until the next ``append``, ``remove`` or ``clear``; never write
     to them.
     """
 
-    def __init__(self, capacity_frames: int, descriptor_size: int) -> None:
+    def __init__(self, capacity_frames: int, descriptor_size: int, by_cells: bool = False) -> None:
         if capacity_frames < 1 or not 0 <= descriptor_size <= LARGEST_DESCRIPTOR:
             raise ValueError(
                 f"expected capacity_frames >= 1 and descriptor_size in 0..{LARGEST_DESCRIPTOR}, "
@@ -64,14 +66,17 @@ class FrameMemory:
         self._links, self._skips = self._similarities
         # Rows stay where they are and only their numbers move: an embedding is 12 KB, its number 8 bytes.
         self._rows = list(range(places))
-        self._descriptors = np.zeros((places, descriptor_size), np.float64)
+        self._descriptors = np.zeros((places, 0 if by_cells else descriptor_size), np.float64)
         self._blank = [False] * places
+        self._differences = CellDifferences(places) if by_cells else None
         self.clear()
 
     def clear(self) -> None:
         """Forget all frames, also how many were seen."""
         self._count = 0
         self.seen = 0
+        if self._differences:
+            self._differences.clear()
 
     def __len__(self) -> int:
         return self._count
@@ -109,6 +114,12 @@ class FrameMemory:
         """
         return self._skips[: self._count]
 
+    @property
+    def differences(self) -> CellDifferences:
+        """Differences cell by cell; only in a memory that was made for them."""
+        assert self._differences is not None, "made without by_cells"
+        return self._differences
+
     def append(self, sequence: int, stamp_ns: int, block: int, descriptor: ArrayLike | None) -> None:
         """Add the newest frame, when its chunk is committed.
 
@@ -120,7 +131,7 @@ class FrameMemory:
         assert n <= self.capacity_frames, "append to a full memory: evict first"
         if n and sequence <= self._sequences[n - 1]:
             raise ValueError(f"expected a sequence above {self._sequences[n - 1]}, got {sequence}")
-        unit = self._normalised(descriptor)
+        unit = self._taken(descriptor)
 
         row = self._rows[n]
         self._descriptors[row] = unit
@@ -152,6 +163,8 @@ class FrameMemory:
 
         self._integers[:, index : n - 1] = self._integers[:, index + 1 : n]
         self._similarities[:, index : n - 1] = self._similarities[:, index + 1 : n]
+        if self._differences:
+            self._differences.remove(index)
         del self._rows[index]
         self._rows.insert(n - 1, row)
         self._count = n = n - 1
@@ -164,6 +177,15 @@ class FrameMemory:
             elif 0 <= middle < n:
                 self._skips[middle] = 0.0
         return entry
+
+    def _taken(self, descriptor: ArrayLike | None) -> NDArray[np.float64]:
+        """What the cosines are made of; cells go to their own table."""
+        if self._differences is None:
+            return self._normalised(descriptor)
+        if descriptor is None:
+            raise ValueError(f"expected a descriptor of {self.descriptor_size} values, got none")
+        self._differences.append(np.asarray(descriptor, np.float64))
+        return np.zeros(0)
 
     def _normalised(self, descriptor: ArrayLike | None) -> NDArray[np.float64]:
         """Integers of length ``_UNIT``, or zeros."""

@@ -50,7 +50,7 @@ def kept_sets(
         policy = make_policy(CacheConfig(eviction=policy_name, protect_latest=protect))
     # The model's embedding is not known here; a thumbnail stands in for it where a policy compares embeddings.
     kind = "thumbnail" if policy.descriptor == "embedding" else policy.descriptor
-    memory = FrameMemory(room + 1, descriptor_size(kind, 0))
+    memory = FrameMemory(room + 1, descriptor_size(kind, 0), kind == "cells")
     index, count = np.zeros((frames, room), np.int64), np.zeros(frames, np.int64)
     for frame in range(frames):
         kept = memory.sequences - 1

@@ -20,8 +20,8 @@ STAGES = {
     stage.name: stage
     for stage in (
         Stage("frame", 0, 4, 5, 60, 1.5e-3, 12.0, _TASKS, _POLICIES),
-        Stage("short", 3, 12, 10, 60, 1.5e-3, 12.0, _TASKS, _POLICIES),
-        Stage("middle", 8, 24, 5, 150, 1.2e-3, 12.0, _TASKS, _POLICIES),
-        Stage("slots-1024", 28, 72, 2, 300, 1e-3, 30.0, _TASKS, _POLICIES),
+        Stage("short", 3, 10, 3, 60, 1.2e-3, 8.0, _TASKS, _POLICIES),
+        Stage("middle", 8, 24, 1, 150, 1e-3, 10.0, _TASKS, _POLICIES),
+        Stage("slots-1024", 28, 60, 1, 300, 8e-4, 30.0, _TASKS, _POLICIES),
     )
 }

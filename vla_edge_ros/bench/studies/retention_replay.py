@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vla_edge_ros.bench.studies import retention_metrics as metrics
 from vla_edge_ros.bench.studies.footage import Footage, with_glitches
 from vla_edge_ros.config import CacheConfig
-from vla_edge_ros.kv_cache.descriptor import thumbnail
+from vla_edge_ros.kv_cache.descriptor import cell_colours, thumbnail
 from vla_edge_ros.kv_cache.eviction import POLICY_NAMES, EvictionPolicy, make_policy
 from vla_edge_ros.kv_cache.frame_memory import FrameMemory
 from vla_edge_ros.kv_cache.policies.semantic import Semantic
@@ -53,7 +53,7 @@ def prepare(footage: Footage) -> Prepared:
 
 
 def describe_all(footage: Footage) -> dict[str, NDArray[np.float32]]:
-    """``thumbnail``: ``[n, 128]``; ``embedding``: ``[n, 768]``, the mean 16x16 patch.
+    """``thumbnail``: ``[n, 128]``; ``cells``: ``[n, 384]``; ``embedding``: ``[n, 768]``, the mean 16x16 patch.
 
     The engine projects the mean patch to its hidden size by a seeded random matrix, which keeps angles
     (Johnson and Lindenstrauss); leaving it out spares the benchmark a model.
@@ -62,6 +62,7 @@ def describe_all(footage: Footage) -> dict[str, NDArray[np.float32]]:
     patches = footage.pixels.reshape(n, height // 16, 16, width // 16, 16, 3)
     return {
         "thumbnail": np.stack([thumbnail(picture) for picture in footage.pixels]),
+        "cells": np.stack([cell_colours(picture) for picture in footage.pixels]),
         "embedding": patches.mean((1, 3), dtype=np.float32).reshape(n, -1) / 127.5 - 1.0,
     }
 
@@ -81,7 +82,8 @@ def replay(
 ) -> dict[int, NDArray[np.int64]]:
     """Stream positions kept when ``at`` frames have been seen, by number of frames seen."""
     rows = descriptors.get(policy.descriptor)
-    memory = FrameMemory(frames_kept, 0 if rows is None else rows.shape[1])
+    size = 0 if rows is None else rows.shape[1]
+    memory = FrameMemory(frames_kept, size, policy.descriptor == "cells")
     wanted, kept = set(at), {}
     for position, stamp_ns in enumerate(footage.stamps_ns.tolist()):
         memory.append(position, stamp_ns, 0, None if rows is None else rows[position])
