@@ -44,7 +44,7 @@ class CellDifferences:
 
     @property
     def bridged(self) -> NDArray[np.float64]:
-        """``[n]``: root mean square difference, grey levels, of the frames before and after each; 0 at the ends."""
+        """``[n]``: how the frames before and after each differ, RMS in grey levels; 0 at both ends."""
         return self._bridged[: self._count]
 
     def append(self, cells: NDArray[np.float64]) -> None:

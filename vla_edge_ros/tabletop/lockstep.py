@@ -138,9 +138,14 @@ class Stream:
 
 
 def play(
-    episode: Episode, driver: Driver, conditions: Conditions, rng: np.random.Generator, *, frozen: bool = False
+    episode: Episode,
+    driver: Driver,
+    conditions: Conditions,
+    rng: np.random.Generator,
+    *,
+    frozen: bool = False,
 ) -> Result:
-    """``episode`` to its end. ``rng`` draws the refused cycles; ``frozen``: the camera stops at its first picture."""
+    """``episode`` to its end. ``rng`` draws the refused cycles; ``frozen``: the first picture for ever."""
     plan = episode.plan
     still = np.zeros(2)
     waiting = [still] * conditions.lag

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Episodes with their kept sets as arrays of one batch, made by worker processes ahead of the training step."""
+"""Episodes and their kept sets as arrays of one batch, made by worker processes ahead of the step."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _episode(stage: Stage, rng: np.random.Generator) -> tuple[NDArray[Any], ...]
 def _known(
     rollout: Rollout, index: NDArray[np.int64], count: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """``[t]`` each: whether the target can be seen, in this frame or a kept one; and whether in kept ones only."""
+    """``[t]`` each: whether this frame or a kept one shows the target, and whether only kept ones do."""
     if not rollout.recalls:
         return np.ones(len(count), np.bool_), np.zeros(len(count), np.bool_)
     shown = rollout.lit == rollout.cue

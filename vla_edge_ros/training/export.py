@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -52,7 +53,9 @@ def _hugging_face_name(name: str) -> str:
         return f"self_attn.{part}_proj.{kind}"
     if part in ("gate", "up", "down"):
         return f"mlp.{part}_proj.{kind}"
-    return {"input_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm"}[part] + f".{kind}"
+    return {"input_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm"}[
+        part
+    ] + f".{kind}"
 
 
 def export(network: PolicyNetwork, folder: Path) -> None:
@@ -85,13 +88,15 @@ def export(network: PolicyNetwork, folder: Path) -> None:
     _write_json(folder / "tokenizer_config.json", settings)
 
 
-def _write_json(path: Path, values: dict[str, object]) -> None:
+def _write_json(path: Path, values: Mapping[str, object]) -> None:
     path.write_text(json.dumps(values, indent=2) + "\n")
 
 
 @console_program
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("checkpoint", type=Path, help="what training wrote (.pt)")
     parser.add_argument("folder", type=Path, help="model folder to write")
     parser.add_argument("--decoding", choices=[entry.value for entry in Decoding], default="parallel")

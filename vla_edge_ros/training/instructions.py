@@ -11,5 +11,5 @@ WORD_IDS = {word: number for number, word in enumerate(WORDS)}
 
 
 def token_ids(instruction: str) -> list[int]:
-    """Ids of ``instruction``'s words; what is not a word has that of ``UNKNOWN``, as in the saved tokenizer."""
+    """Ids of ``instruction``'s words; an unknown word has that of ``UNKNOWN``, as in the saved tokenizer."""
     return [WORD_IDS.get(word, WORD_IDS[UNKNOWN]) for word in instruction.split()]

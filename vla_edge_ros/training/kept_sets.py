@@ -48,7 +48,7 @@ def kept_sets(
     else:
         protect = min(PROTECT_LATEST, max(1, room // 3))
         policy = make_policy(CacheConfig(eviction=policy_name, protect_latest=protect))
-    # The model's embedding is not known here; a thumbnail stands in for it where a policy compares embeddings.
+    # The model's embedding is not known here; a thumbnail stands in where a policy compares embeddings.
     kind = "thumbnail" if policy.descriptor == "embedding" else policy.descriptor
     memory = FrameMemory(room + 1, descriptor_size(kind, 0), kind == "cells")
     index, count = np.zeros((frames, room), np.int64), np.zeros(frames, np.int64)

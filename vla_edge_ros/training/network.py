@@ -26,7 +26,7 @@ SPOTS = 2  # hand and target, in each patch
 class Kept(NamedTuple):
     """Which frames were in the cache when each frame arrived.
 
-    ``index``: int64 ``[b, t, w]`` frame numbers in time order, the first ``count`` valid; ``count``: ``[b, t]``.
+    ``index``: int64 ``[b, t, w]`` frame numbers in time order, of which the first ``count`` ``[b, t]`` count.
     """
 
     index: Tensor
@@ -128,7 +128,9 @@ class PolicyNetwork(nn.Module):
         for number, layer in enumerate(self.layers):
             x, y = context.run(layer, x, y)
             if number == self.sizes.num_hidden_layers // 2 - 1:
-                spots = self.spots(functional.normalize(x[:, :, : self.frame_tokens], dim=-1) * x.shape[-1] ** 0.5)
+                spots = self.spots(
+                    functional.normalize(x[:, :, : self.frame_tokens], dim=-1) * x.shape[-1] ** 0.5
+                )
         hidden = self.final_norm(x[:, :, self.frame_tokens - 1 :])
         logits = functional.linear(hidden, self.head.weight[-self.bins :])
         return Outputs(logits, self.auxiliary(hidden[:, :, 0]), spots)
@@ -162,7 +164,9 @@ class _Context:
         first_row = arange(batch)[:, None, None] * frames
         self.rows_kept = (first_row + kept.index).reshape(-1)
         valid = (arange(window) < kept.count[..., None]).repeat_interleave(self.frame_tokens, -1)
-        old = torch.cat([torch.ones(batch, frames, prompt_tokens, dtype=torch.bool, device=device), valid], -1)
+        old = torch.cat(
+            [torch.ones(batch, frames, prompt_tokens, dtype=torch.bool, device=device), valid], -1
+        )
         own = torch.ones(rows, rows, dtype=torch.bool, device=device).tril()
         mask = torch.cat(
             [old[:, :, None].expand(-1, -1, rows, -1), own.expand(batch, frames, rows, rows)], -1
@@ -183,7 +187,9 @@ class _Context:
         query = rotate(query, cosine[..., None, :], sine[..., None, :]).transpose(2, 3)
         attended = functional.scaled_dot_product_attention(
             query.reshape(batch, frames, self.heads * rows, self.size),
-            self._seen(prompt_keys, rotate(self._gather(keys), *self.kept_angles), rotate(keys, cosine, sine)),
+            self._seen(
+                prompt_keys, rotate(self._gather(keys), *self.kept_angles), rotate(keys, cosine, sine)
+            ),
             self._seen(prompt_values, self._gather(values), values),
             attn_mask=self.mask,
         )

@@ -94,7 +94,7 @@ def _cue_at(plan: EpisodePlan, cycle: int) -> int:
 
 
 def _seen_cycles(plan: EpisodePlan, rng: np.random.Generator, last: int, frames: int) -> NDArray[np.int64]:
-    """``frames`` rising cycles up to ``last``: at random, but the cues and the time behind ``go`` are denser."""
+    """``frames`` rising cycles up to ``last``, at random; those of cues and behind ``go`` are likelier."""
     if not plan.cues and rng.random() < 0.5:
         start = int(rng.integers(max(1, last - frames + 1)))
         return np.arange(start, start + frames)

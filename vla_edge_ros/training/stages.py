@@ -8,12 +8,13 @@ from vla_edge_ros.training.kept_sets import ORACLE
 
 _TASKS = {"point": 0.3, "point_moving": 0.1, "recall": 0.3, "recall_last": 0.3}
 _POLICIES = {
-    ORACLE: 0.5,
+    ORACLE: 0.35,
+    "novelty": 0.35,
     "fifo": 0.05,
-    "reservoir": 0.15,
-    "time_thinning": 0.1,
-    "semantic": 0.1,
-    "bridge": 0.1,
+    "reservoir": 0.1,
+    "time_thinning": 0.05,
+    "semantic": 0.05,
+    "bridge": 0.05,
 }
 
 STAGES = {

@@ -34,7 +34,9 @@ WARM_UP_STEPS = 100
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True, help="checkpoint to write (.pt)")
     parser.add_argument("--stages", default=",".join(STAGES), help=f"of {', '.join(STAGES)}, in order")
     parser.add_argument("--resume", type=Path, help="checkpoint to go on from")
@@ -105,10 +107,14 @@ class Trainer:
         self._save(out)
 
     def step(self, batch: Batch) -> list[float]:
-        """One step: loss, and the mean error of the velocity (1 is full speed) where it does not, does need memory."""
+        """One step: loss, and the velocity's mean error (1 is full speed) in view and from memory."""
         move = lambda array: torch.from_numpy(array).to(self.device, non_blocking=True)  # noqa: E731
         labels = Labels(
-            move(batch.velocity), move(batch.positions), move(batch.weight), move(batch.known), move(batch.spots)
+            move(batch.velocity),
+            move(batch.positions),
+            move(batch.weight),
+            move(batch.known),
+            move(batch.spots),
         )
         patches = patches_of(move(batch.pixels)).float() / 127.5 - 1
         ids = action_ids(labels.velocity, BINS, VOCABULARY)
@@ -117,7 +123,7 @@ class Trainer:
             outputs: Outputs = self.network(move(batch.prompt), patches, ids, kept)
         loss = loss_of(outputs, labels)
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         self.optimizer.step()
         with torch.no_grad():

@@ -53,7 +53,7 @@ def prepare(footage: Footage) -> Prepared:
 
 
 def describe_all(footage: Footage) -> dict[str, NDArray[np.float32]]:
-    """``thumbnail``: ``[n, 128]``; ``cells``: ``[n, 384]``; ``embedding``: ``[n, 768]``, the mean 16x16 patch.
+    """``thumbnail`` ``[n, 128]``, ``cells`` ``[n, 384]``, ``embedding`` ``[n, 768]``: the mean 16x16 patch.
 
     The engine projects the mean patch to its hidden size by a seeded random matrix, which keeps angles
     (Johnson and Lindenstrauss); leaving it out spares the benchmark a model.

@@ -33,4 +33,6 @@ class Novelty(SpacingRule):
     def costs(self, memory: FrameMemory, chosen: slice) -> NDArray[np.float64]:
         differences = memory.differences
         novelty = differences.novelty[chosen] / _NOVELTY_SCALE
-        return (_STILL_COST + novelty + differences.bridged[chosen] / _BRIDGED_SCALE) * gaps_ns(memory, chosen)
+        return (_STILL_COST + novelty + differences.bridged[chosen] / _BRIDGED_SCALE) * gaps_ns(
+            memory, chosen
+        )

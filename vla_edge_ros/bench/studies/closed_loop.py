@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trained policy achieves on the simulated table, by task, eviction policy, delay and trouble.
+
+``python -m vla_edge_ros.bench.studies.closed_loop --sets policies`` plays episodes of seeds that training
+never drew, in lockstep with an engine, in worker processes; rows that the JSON file has already, of the same
+model and number of episodes, are not played again. Shares have 95 % intervals (Wilson).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vla_edge_ros.bench.report import command, print_table, write_json
+from vla_edge_ros.bench.studies.closed_loop_rows import (
+    EXPERT,
+    SETS,
+    Case,
+    cases,
+    config_of,
+    key_of,
+    play_case,
+)
+from vla_edge_ros.console import console_program
+from vla_edge_ros.engines.load import load_engine
+from vla_edge_ros.quantiles import quantile
+from vla_edge_ros.tabletop.lockstep import Result
+from vla_edge_ros.wilson import wilson_interval
+
+MODELS = Path(__file__).resolve().parents[2] / "models"
+_PIECE = 5  # episodes that a worker takes at a time
+
+
+def play_piece(work: tuple[Case, str, str, Sequence[int]]) -> list[Result]:
+    """In a worker: some episodes of one case."""
+    case, model, engine_name, numbers = work
+    config = config_of(case, model, engine_name)
+    if case.model == EXPERT:
+        return [play_case(case, number, config, None) for number in numbers]
+    engine = load_engine(config)
+    engine.load()
+    try:
+        return [play_case(case, number, config, engine) for number in numbers]
+    finally:
+        engine.close()
+
+
+def row_of(case: Case, results: Sequence[Result]) -> dict[str, Any]:
+    """Shares with their intervals; the chunk's times of the machine that played."""
+    row: dict[str, Any] = {**key_of(case), "episodes": len(results)}
+    for name, values in (
+        ("success", [result.succeeded for result in results]),
+        ("nearest", [result.nearest for result in results]),
+        ("cue_kept_at_go", [result.kept_at_go for result in results]),
+        ("cue_kept_at_end", [result.kept_at_end for result in results]),
+    ):
+        low, high = wilson_interval(sum(values), len(values))
+        row[name] = round(sum(values) / len(values), 4)
+        row[f"{name}_low"], row[f"{name}_high"] = round(low, 4), round(high, 4)
+    touched = sorted(float(result.cycles_to_touch) for result in results if result.succeeded)
+    row["cycles_to_touch_median"] = quantile(np.array(touched), 0.5) if touched else None
+    compared = sum(result.compared for result in results)
+    row["action_repeated"] = round(sum(result.repeated for result in results) / max(1, compared), 4)
+    times = np.sort(np.concatenate([result.chunk_ms for result in results]))
+    row["chunk_ms_median"], row["chunk_ms_p99"] = (round(float(quantile(times, q)), 3) for q in (0.5, 0.99))
+    return row
+
+
+def digest_of(model: Path) -> str:
+    """Of the weights: a row says which it was played with."""
+    return hashlib.sha256((model / "model.safetensors").read_bytes()).hexdigest()[:12]
+
+
+@console_program
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--model", type=Path, default=MODELS / "tabletop-1024", help="folder of trained weights"
+    )
+    parser.add_argument(
+        "--random", type=Path, help="folder of the same sizes with random weights, for the control"
+    )
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=["tasks"])
+    parser.add_argument("--slots", type=int, choices=(1024, 4096), default=1024)
+    parser.add_argument("--decoding", choices=("parallel", "autoregressive"), default="parallel")
+    parser.add_argument("--episodes", type=int, default=200)
+    parser.add_argument("--engine", choices=("numpy", "cuda"), default="numpy")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--json", type=Path, default=Path("docs/benchmarks/closed-loop.json"))
+    options = parser.parse_args()
+    done = json.loads(options.json.read_text())["rows"] if options.json.exists() else []
+    digest = digest_of(options.model)
+    wanted = list(dict.fromkeys(case for name in options.sets for case in cases(name, options.slots)))
+    wanted = [replace(case, decoding=options.decoding) for case in wanted]
+    if options.random is None:
+        wanted = [case for case in wanted if case.model != "random"]
+    os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"  # one thread a worker
+    with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
+        for number, case in enumerate(wanted):
+            identity = {**key_of(case), "episodes": options.episodes, "model_sha256": digest}
+            if any(identity.items() <= old.items() for old in done):
+                continue
+            start = time.monotonic()
+            folder = str(options.random if case.model == "random" else options.model)
+            pieces = [
+                (case, folder, options.engine, range(first, min(first + _PIECE, options.episodes)))
+                for first in range(0, options.episodes, _PIECE)
+            ]
+            results = [result for piece in pool.imap(play_piece, pieces) for result in piece]
+            row = {**row_of(case, results), "model_sha256": digest, "engine": options.engine}
+            done = [old for old in done if not key_of(case).items() <= old.items()] + [row]
+            write_json(options.json, command("studies.closed_loop"), done)
+            share = f"{row['success']:.0%} ({row['success_low']:.0%} to {row['success_high']:.0%})"
+            left = (time.monotonic() - start) * (len(wanted) - number - 1)
+            print(f"{case.task} {case.policy} {case}: {share}; about {left / 60:.0f} min left", flush=True)
+    print_table(done)
+
+
+if __name__ == "__main__":
+    main()
