@@ -110,11 +110,12 @@ def test_every_library_used_is_in_a_requirements_file():
 
 def test_peers_are_imported_by_benchmarks_only():
     folders = {path.parent for path in SOURCES if imported(path) & PEERS}
-    assert folders <= {ROOT / "vla_edge_ros/bench/kernels"}
+    assert folders <= {ROOT / "vla_edge_ros/bench/kernels", ROOT / "vla_edge_ros/training"}
 
 
 def test_every_requirement_has_a_lower_and_an_upper_bound():
-    for file in ("requirements.txt", "requirements-ros.txt", "requirements-cuda.txt", "requirements-dev.txt"):
+    names = ("requirements.txt", "requirements-ros.txt", "requirements-cuda.txt", "requirements-dev.txt")
+    for file in (*names, "requirements-training.txt"):
         for line in (ROOT / file).read_text().splitlines():
             if line and line[0] not in "#-":
                 requirement, _, marker = line.partition("; ")

@@ -97,7 +97,6 @@ class CacheConfig:
         "novelty",
         "which frame to forget",
         choices=(
-            "novelty",
             "fifo",
             "sliding_window",
             "semantic",
@@ -105,6 +104,7 @@ class CacheConfig:
             "bridge_distance",
             "reservoir",
             "time_thinning",
+            "novelty",
         ),
     )
     window_frames: int = param(0, "sliding_window's length in frames; 0: as many as fit", low=0)

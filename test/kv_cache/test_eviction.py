@@ -11,26 +11,37 @@ from hypothesis import strategies as st
 from vla_edge_ros.config import CacheConfig
 from vla_edge_ros.errors import ConfigError
 from vla_edge_ros.kv_cache.descriptor import thumbnail
+from vla_edge_ros.kv_cache.descriptor import CELLS_SIZE
 from vla_edge_ros.kv_cache.eviction import POLICY_NAMES, make_policy
 from vla_edge_ros.kv_cache.frame_memory import FrameMemory
 from vla_edge_ros.kv_cache.policies import reservoir
 from vla_edge_ros.splitmix64 import splitmix64_of
 
-PROTECTING = ("bridge", "bridge_distance", "reservoir", "time_thinning")
+PROTECTING = ("bridge", "bridge_distance", "reservoir", "time_thinning", "novelty")
 PERIOD_NS = 33_000_000
 
 
 def run(name, rows: np.ndarray, room: int, stamps=None, protect: int = 8) -> np.ndarray:
     """Stream positions kept after all of ``rows`` went by."""
     policy = make_policy(CacheConfig(eviction=name, protect_latest=protect))
-    size = 0 if policy.descriptor == "none" else rows.shape[1]
-    memory = FrameMemory(room, size)
+    memory, rows = memory_of(policy, room, rows)
     for i, row in enumerate(rows):
         stamp = i * PERIOD_NS if stamps is None else int(stamps[i])
-        memory.append(i, stamp, i % (room + 1), row if size else None)
+        memory.append(i, stamp, i % (room + 1), row)
         if policy.excess(memory, room):
             memory.remove(policy.choose(memory))
     return memory.sequences.copy()
+
+
+def memory_of(policy, room: int, rows: np.ndarray):
+    """An empty memory for ``policy``, and what it compares ``rows`` ``[n, size]`` by."""
+    if policy.descriptor == "none":
+        return FrameMemory(room, 0), [None] * len(rows)
+    if policy.descriptor == "cells":
+        cells = np.clip(np.rint(128 + 40 * rows), 1, 255)
+        repeated = np.tile(cells, (1, CELLS_SIZE // rows.shape[1]))
+        return FrameMemory(room, CELLS_SIZE, by_cells=True), repeated
+    return FrameMemory(room, rows.shape[1]), rows
 
 
 def constant_velocity(frames: int, jitter: float, seed: int = 0) -> np.ndarray:
@@ -66,10 +77,9 @@ def test_every_policy_answers_for_every_size_with_an_index_that_exists(name, see
 def test_choosing_changes_nothing_and_gives_the_same_answer_again(name):
     rows = np.random.default_rng(1).normal(size=(41, 8))
     policy = make_policy(CacheConfig(eviction=name))
-    size = 0 if policy.descriptor == "none" else 8
-    memory = FrameMemory(40, size)
+    memory, rows = memory_of(policy, 40, rows)
     for i, row in enumerate(rows):
-        memory.append(i, i * PERIOD_NS, 0, row if size else None)
+        memory.append(i, i * PERIOD_NS, 0, row)
     before = (memory.sequences.copy(), memory.link.copy(), memory.skip.copy(), memory.seen)
     answers = {policy.choose(memory) for _ in range(5)}
     answers.add(make_policy(CacheConfig(eviction=name)).choose(memory))

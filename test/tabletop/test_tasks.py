@@ -45,7 +45,7 @@ def test_cues_are_where_the_task_says(task, delay):
     for seed in range(400):
         plan = draw(task, seed, delay)
         assert plan.colours == ("grey",) * 3
-        assert plan.instruction == "touch the button that lit up last"
+        assert plan.instruction == "touch the last lit button"
         lit = [plan.lit(cycle) for cycle in range(plan.end)]
         assert lit[0] is None and not plan.cue_cycles(0)
         starts = [c for c in range(1, plan.end) if lit[c] is not None and lit[c - 1] is None]

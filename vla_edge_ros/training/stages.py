@@ -22,7 +22,7 @@ STAGES = {
     for stage in (
         Stage("frame", 0, 4, 5, 60, 1.5e-3, 12.0, _TASKS, _POLICIES),
         Stage("short", 3, 10, 3, 60, 1.2e-3, 8.0, _TASKS, _POLICIES),
-        Stage("middle", 8, 24, 1, 150, 1e-3, 10.0, _TASKS, _POLICIES),
-        Stage("slots-1024", 28, 60, 1, 300, 8e-4, 30.0, _TASKS, _POLICIES),
+        Stage("middle", 8, 24, 1, 150, 6e-4, 10.0, _TASKS, _POLICIES),
+        Stage("slots-1024", 28, 60, 1, 300, 4e-4, 25.0, _TASKS, _POLICIES),
     )
 }
