@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from vla_edge_ros.config import CacheConfig
 from vla_edge_ros.errors import ConfigError
-from vla_edge_ros.kv_cache.descriptor import thumbnail
-from vla_edge_ros.kv_cache.descriptor import CELLS_SIZE
+from vla_edge_ros.kv_cache.descriptor import CELLS_SIZE, thumbnail
 from vla_edge_ros.kv_cache.eviction import POLICY_NAMES, make_policy
 from vla_edge_ros.kv_cache.frame_memory import FrameMemory
 from vla_edge_ros.kv_cache.policies import reservoir

@@ -47,7 +47,12 @@ def test_logits_of_a_whole_episode_are_the_engines(decoding, policy_name, tmp_pa
         engine=EngineConfig(name="numpy"),
         cache=CacheConfig(capacity_slots=320, eviction=policy_name, protect_latest=2),
         action=ActionConfig(
-            names=("vx", "vy"), low=(-1, -1), high=(1, 1), kinds=("rate", "rate"), bins=255, decoding=decoding.value
+            names=("vx", "vy"),
+            low=(-1, -1),
+            high=(1, 1),
+            kinds=("rate", "rate"),
+            bins=255,
+            decoding=decoding.value,
         ),
     )
     engine = NumpyEngine(config, open_weights(config.model))

@@ -46,7 +46,7 @@ def kept_sets(
     if policy_name == ORACLE:
         policy = Oracle(cue >= 0)
     else:
-        protect = min(PROTECT_LATEST, max(1, room // 3))
+        protect = min(PROTECT_LATEST, max(1, room // 2))
         policy = make_policy(CacheConfig(eviction=policy_name, protect_latest=protect))
     # The model's embedding is not known here; a thumbnail stands in where a policy compares embeddings.
     kind = "thumbnail" if policy.descriptor == "embedding" else policy.descriptor

@@ -40,7 +40,7 @@ class Novelty(SpacingRule):
 
     @staticmethod
     def _spans_ns(memory: FrameMemory, chosen: slice, gaps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """``gaps``, but of a frame that shows something of its own the time between the two other such frames."""
+        """``gaps``, but for a frame with something of its own the time between the two others like that."""
         times = memory.times_ns
         places = np.flatnonzero(memory.differences.novelty >= _OF_ITS_OWN)
         bounds = np.concatenate([[0], places, [len(times) - 1]])
