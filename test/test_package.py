@@ -93,6 +93,13 @@ def test_every_package_folder_is_installed(setup_arguments):
     assert set(setup_arguments["packages"]) == folders
 
 
+def test_every_file_of_a_shipped_model_is_installed(setup_arguments):
+    files = {path for path in (ROOT / "vla_edge_ros/models").rglob("*") if path.is_file()}
+    patterns = setup_arguments["package_data"]["vla_edge_ros"]
+    installed = {path for pattern in patterns for path in (ROOT / "vla_edge_ros").glob(pattern)}
+    assert any(path.suffix == ".safetensors" for path in files) and files <= installed
+
+
 def is_from_ros(name: str) -> bool:
     return name in {"rclpy", "ament_index_python"} or name.endswith(("_msgs", "_interfaces"))
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from vla_edge_ros.console import console_program
@@ -69,7 +69,8 @@ def _hugging_face_name(name: str) -> str:
 def export(network: PolicyNetwork, folder: Path) -> None:
     """Write ``folder`` with config.json, model.safetensors, tokenizer.json and tokenizer_config.json."""
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(tensors_of(network), folder / "model.safetensors", metadata={"format": "pt"})
+    # Not by save_file, which leaves a file that only its owner may read.
+    (folder / "model.safetensors").write_bytes(save(tensors_of(network), metadata={"format": "pt"}))
     sizes = network.sizes
     config = {
         "architectures": ["Qwen2ForCausalLM"],
