@@ -162,6 +162,7 @@ def _work(stage: Stage, seed: int, number: int, batches: Queue[Batch]) -> None:
 
     cv2.setNumThreads(1)
     rng = np.random.default_rng([seed, number])
+    batches.cancel_join_thread()  # what waits in the pipe must not hold a process that ends
     parent = os.getppid()
     while os.getppid() == parent:  # else the training was killed, and nobody will take another batch
         batch = make_batch(stage, rng)
