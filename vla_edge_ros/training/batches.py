@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import queue
 from dataclasses import dataclass
 from multiprocessing.queues import Queue
@@ -163,10 +162,13 @@ def _work(stage: Stage, seed: int, number: int, batches: Queue[Batch]) -> None:
     cv2.setNumThreads(1)
     rng = np.random.default_rng([seed, number])
     batches.cancel_join_thread()  # what waits in the pipe must not hold a process that ends
-    parent = os.getppid()
-    while os.getppid() == parent:  # else the training was killed, and nobody will take another batch
+    # Not the parent's id read here: a training that was killed while this process started would have left
+    # another parent behind, which never ends.
+    training = multiprocessing.parent_process()
+    assert training is not None
+    while training.is_alive():  # else it was killed, and nobody will take another batch
         batch = make_batch(stage, rng)
-        while os.getppid() == parent:
+        while training.is_alive():
             try:
                 batches.put(batch, timeout=1)
                 break

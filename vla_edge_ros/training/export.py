@@ -31,9 +31,9 @@ from vla_edge_ros.training.network import PolicyNetwork
 from vla_edge_ros.training.policy import new_network
 
 
-def tensors_of(network: PolicyNetwork) -> dict[str, torch.Tensor]:
-    """By their names in a Hugging Face checkpoint, bfloat16."""
-    named = {
+def parameters_of(network: PolicyNetwork) -> dict[str, torch.Tensor]:
+    """The parameters that an engine reads, by their names in a Hugging Face checkpoint."""
+    named: dict[str, torch.Tensor] = {
         EMBEDDING: network.embedding.weight,
         LM_HEAD: network.head.weight,
         FINAL_NORM: network.final_norm.weight,
@@ -44,7 +44,15 @@ def tensors_of(network: PolicyNetwork) -> dict[str, torch.Tensor]:
     for number, layer in enumerate(network.layers):
         for name, parameter in layer.named_parameters():
             named[layer_prefix(number) + _hugging_face_name(name)] = parameter
-    return {name: tensor.detach().to(torch.bfloat16).contiguous().cpu() for name, tensor in named.items()}
+    return named
+
+
+def tensors_of(network: PolicyNetwork) -> dict[str, torch.Tensor]:
+    """``parameters_of`` rounded to bfloat16, to be saved."""
+    return {
+        name: parameter.detach().to(torch.bfloat16).contiguous().cpu()
+        for name, parameter in parameters_of(network).items()
+    }
 
 
 def _hugging_face_name(name: str) -> str:
