@@ -16,6 +16,7 @@ from vla_edge_ros.action_config import ActionConfig
 from vla_edge_ros.config_fields import check_fields, param
 from vla_edge_ros.errors import ConfigError
 from vla_edge_ros.sequence import Decoding, SequenceLayout
+from vla_edge_ros.shipped_models import model_folder
 from vla_edge_ros.timing_config import TimingConfig as TimingConfig
 
 
@@ -45,7 +46,9 @@ class FrameConfig:
 class ModelSource:
     """Which decoder: a Hugging Face folder, or a preset of sizes with seeded random weights."""
 
-    path: str = param("", "folder with config.json and *.safetensors; empty: seeded random weights")
+    path: str = param(
+        "", "folder with config.json and *.safetensors, or the name of a shipped one; empty: random weights"
+    )
     preset: str = param(
         "qwen2.5-coder-1.5b", "sizes used without a path", choices=("qwen2.5-coder-1.5b", "tiny")
     )
@@ -53,7 +56,7 @@ class ModelSource:
 
     def __post_init__(self) -> None:
         check_fields("model", self)
-        object.__setattr__(self, "path", os.path.expanduser(self.path))
+        object.__setattr__(self, "path", model_folder(os.path.expanduser(self.path)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

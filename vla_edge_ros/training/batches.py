@@ -161,6 +161,7 @@ def _work(stage: Stage, seed: int, number: int, batches: Queue[Batch]) -> None:
 
     cv2.setNumThreads(1)
     rng = np.random.default_rng([seed, number])
+    batches.cancel_join_thread()  # what waits in the pipe must not hold a process that ends
     # Not the parent's id read here: a training that was killed while this process started would have left
     # another parent behind, which never ends.
     training = multiprocessing.parent_process()

@@ -5,8 +5,17 @@ from __future__ import annotations
 
 from vla_edge_ros.bench.figures.data import Row, row, rows, table
 
-_JOINED = ("fifo", "semantic", "semantic_newer", "reservoir", "time_thinning", "bridge", "bridge_distance")
-_LOOKING_BACK = ("semantic", "reservoir", "time_thinning", "bridge", "bridge_distance")
+_JOINED = (
+    "fifo",
+    "semantic",
+    "semantic_newer",
+    "reservoir",
+    "time_thinning",
+    "bridge",
+    "bridge_distance",
+    "novelty",
+)
+_LOOKING_BACK = ("semantic", "reservoir", "time_thinning", "bridge", "bridge_distance", "novelty")
 
 
 def joined_table() -> str:

@@ -34,10 +34,10 @@ from vla_edge_ros.bench.studies.closed_loop_rows import (
 from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.load import load_engine
 from vla_edge_ros.quantiles import quantile
+from vla_edge_ros.shipped_models import MODELS
 from vla_edge_ros.tabletop.lockstep import Result
 from vla_edge_ros.wilson import wilson_interval
 
-MODELS = Path(__file__).resolve().parents[2] / "models"
 _PIECE = 5  # episodes that a worker takes at a time
 
 

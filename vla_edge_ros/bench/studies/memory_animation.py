@@ -10,10 +10,10 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from vla_edge_ros.bench.studies.closed_loop import MODELS
 from vla_edge_ros.bench.studies.closed_loop_rows import DEFAULT, FIRST_SEED, Case, config_of
 from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.load import load_engine
+from vla_edge_ros.shipped_models import MODELS
 from vla_edge_ros.tabletop.animation import frames_of, record, write_gif
 from vla_edge_ros.tabletop.lockstep import Stream
 from vla_edge_ros.tabletop.tasks import draw

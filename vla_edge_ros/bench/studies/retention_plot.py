@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from vla_edge_ros.bench.studies.retention_replay import JOINED, Prepared, policies, replay
 from vla_edge_ros.types import NS_PER_S
 
-_SHOWN = ("fifo", "semantic", "semantic_newer", "reservoir", "time_thinning", "bridge")
+_SHOWN = ("fifo", "semantic", "reservoir", "time_thinning", "bridge", "novelty")
 _COLUMNS = 220  # moments drawn along the time axis
 _COLOURS = {
     "fifo": "#7f7f7f",
@@ -24,6 +24,7 @@ _COLOURS = {
     "time_thinning": "#1f77b4",
     "bridge": "#2ca02c",
     "bridge_distance": "#17becf",
+    "novelty": "#ff7f0e",
 }
 
 
