@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trained weights that are shipped: they load, read their instruction, and move the hand the right way."""
+"""The shipped weights: they load, read their instruction, and move the hand the right way."""
 
 from __future__ import annotations
 
@@ -32,9 +32,8 @@ def flat(tree, prefix=""):
 
 @pytest.fixture(scope="module")
 def config():
-    """That of ``config/tabletop.yaml``, whose model is named from the root of the source tree."""
+    """That of ``config/tabletop.yaml``."""
     parameters = yaml.safe_load((ROOT / "config/tabletop.yaml").read_text())["/**"]["ros__parameters"]
-    parameters["model"]["path"] = str(ROOT / parameters["model"]["path"])
     return build(VlaConfig, flat(parameters))
 
 
