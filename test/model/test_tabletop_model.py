@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shipped weights: they load, read their instruction, and move the hand the right way."""
+"""The trained weights that are shipped: they load, read the instruction, and move the hand the right way."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.engines.load import load_engine
 from vla_edge_ros.model.caveats import caveats
 from vla_edge_ros.model.prompt import prompt_tokens
+from vla_edge_ros.ros.parameter_file import parameters_for
 from vla_edge_ros.ros.parameter_tree import build
 from vla_edge_ros.tabletop.episode import Episode
 from vla_edge_ros.tabletop.lockstep import Stream
@@ -23,18 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
 FIRST_SEED = 1_000_000  # training draws from those below
 
 
-def flat(tree, prefix=""):
-    values = {}
-    for name, value in tree.items():
-        values |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return values
-
-
 @pytest.fixture(scope="module")
 def config():
-    """That of ``config/tabletop.yaml``."""
-    parameters = yaml.safe_load((ROOT / "config/tabletop.yaml").read_text())["/**"]["ros__parameters"]
-    return build(VlaConfig, flat(parameters))
+    return build(VlaConfig, parameters_for(ROOT / "config/tabletop.yaml", "/vla/reasoner"))
 
 
 @pytest.fixture(scope="module")
