@@ -8,13 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from vla_edge_ros.bench.figures import (
-    chunk_tables,
-    graph_tables,
-    latency_picture,
-    loop_tables,
-    study_tables,
-)
+from vla_edge_ros.bench.figures import chunk_tables, graph_tables, latency_picture, loop_tables, study_tables
 from vla_edge_ros.bench.figures.data import ROOT
 
 PICTURE = ROOT / "docs" / "images" / "latency.svg"
