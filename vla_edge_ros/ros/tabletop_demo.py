@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trained policy drives the simulated arm: the robot in a process of its own, the reasoner in this one.
 
-A live line a second, a line for each episode, and at the end the share of episodes in which the arm touched the
-right button; below the floor the exit code is 1. Writes results and a film below ``runs/``.
+A live line a second, a line for each episode, and at the end the share of episodes in which the arm touched
+the right button; below the floor the exit code is 1. Writes results and a film below ``runs/``.
 """
 
 from __future__ import annotations
