@@ -2,15 +2,16 @@
 # For a machine with Python 3, a C++ compiler and make, and nothing of ROS: every target sets up what it needs
 # in .venv the first time. On a ROS machine use colcon as usual (README.md).
 #
-#   make demo [DURATION=20] [SOURCE=clip.mp4] [CONFIG=config/x.yaml]   camera in, actions out, a summary
+#   make demo [DURATION=60]                                            the trained policy on the simulated arm
+#   make demo SOURCE=clip.mp4 | CONFIG=config/x.yaml [DURATION=20]     footage in, actions out, a summary
 #   make test                                                          colcon build, test, test-result
 #   make bench [BENCH="hops.slot hops.cycle_overhead"]                           vla_edge_ros.bench.<folder>.<name>, one by one
 #   make lint | native | clean | distclean
 
 PYTHON ?= python3
-DURATION ?= 20
 SOURCE ?=
 CONFIG ?=
+DURATION ?= $(if $(SOURCE)$(CONFIG),20,60)
 BENCH ?= hops.slot hops.cycle_overhead
 
 SHELL := /bin/bash
@@ -53,7 +54,7 @@ native: $(NATIVE)
 DEMO_ARGUMENTS = --duration $(DURATION) $(if $(SOURCE),--source='$(SOURCE)') $(if $(CONFIG),--config='$(CONFIG)')
 
 demo: $(NATIVE)
-	@$(BIN)/python -m vla_edge_ros.ros.demo $(DEMO_ARGUMENTS)
+	@$(BIN)/python -m vla_edge_ros.ros.$(if $(SOURCE)$(CONFIG),demo,tabletop_demo) $(DEMO_ARGUMENTS)
 
 # colcon takes "no test ran" for success, and `colcon test` alone hides failures: both are checked here.
 test: $(DEV)

@@ -79,6 +79,7 @@ setup(
         "console_scripts": [
             f"replay_node = {PACKAGE}.executables:replay_node",
             f"reasoning_node = {PACKAGE}.executables:reasoning_node",
+            f"tabletop = {PACKAGE}.executables:tabletop_node",
             f"demo = {PACKAGE}.executables:demo",
             f"engine_check = {PACKAGE}.engines.check:main",
         ]

@@ -21,6 +21,10 @@ def replay_node() -> int:
     return _main_of("replay_node")
 
 
+def tabletop_node() -> int:
+    return _main_of("tabletop_node")
+
+
 def demo() -> int:
     return _main_of("demo")
 

@@ -76,7 +76,7 @@ def decoding(request):
 
 
 def streamed(engine, config, policy_name):
-    """Yields ``(frame, view)`` of each chunk behind its prefill; commits it when the caller comes back."""
+    """Yields ``(frame, view)`` of each chunk behind its prefill, and commits it afterwards."""
     index, count = GOLDEN[f"{policy_name}_index"], GOLDEN[f"{policy_name}_count"]
     cache = KvCache.for_model(config, Replayed(index, count), SIZES.hidden_size)
     assert cache.room == index.shape[1]

@@ -39,7 +39,7 @@ def test_the_expert_touches_the_target(task, rate_hz):
         while not episode.ended:
             episode.step(episode.expert())
         assert episode.succeeded and episode.touched == episode.plan.target
-        np.testing.assert_allclose(episode.hand_xy, episode.target_xy, atol=0.025)
+        np.testing.assert_allclose(episode.hand_xy, episode.target_xy, atol=0.035)
 
 
 def test_the_wrong_button_ends_the_episode_as_a_failure():
@@ -65,14 +65,14 @@ def test_nothing_touched_ends_after_110_cycles():
 @pytest.mark.parametrize(("rate_hz", "steps"), [(30, TOUCH_CYCLES), (60, 2 * TOUCH_CYCLES)])
 def test_a_touch_takes_ten_cycles_in_a_row_after_the_brake_opened(rate_hz, steps):
     plan = draw("point", 1, 20)
-    on_target = replace(plan, start_hand=plan.objects_at(0)[plan.target] + [0.02, 0.0])
+    on_target = replace(plan, start_hand=plan.objects_at(0)[plan.target] + [0.03, 0.0])
     episode = Episode(on_target, physics=False, rate_hz=rate_hz)
     while episode.braked:
         episode.step(STILL)
     for _ in range(steps - 1):
         episode.step(STILL)
     assert not episode.ended
-    episode.step((0.4, 0.0))  # to 0.033 or 0.027 m: away, and the count begins again
+    episode.step((0.4, 0.0))  # to 0.043 or 0.037 m: away, and the count begins again
     episode.step((-0.4, 0.0))
     for _ in range(steps - 2):
         episode.step(STILL)

@@ -15,12 +15,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from vla_edge_ros.errors import ConfigError, VlaEdgeError
 from vla_edge_ros.replay.config import ReplayConfig
 from vla_edge_ros.ros.parameter_file import parameters_for
-from vla_edge_ros.ros.parameter_tree import Leaf, build, leaves
+from vla_edge_ros.ros.parameter_tree import Leaf, build, coerce, leaves
 from vla_edge_ros.ros.parent_watch import LAUNCH_PID
-from vla_edge_ros.ros.share import PACKAGE, share_file
+from vla_edge_ros.ros.share import PACKAGE, TABLETOP_MODEL, share_file, trained_model
+from vla_edge_ros.tabletop.config import TabletopConfig
 
 REASONER = "vla_reasoner"
 LARGE_PRESET, TINY_PRESET = "qwen2.5-coder-1.5b", "tiny"
@@ -51,15 +54,19 @@ class Plan:
     notes: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     config_files: list[str] = field(default_factory=list)  # of the reasoner; a later one wins
+    parameters: dict[str, str] = field(default_factory=dict)  # of the reasoner, over its files
     camera: list[str] = field(default_factory=list)  # behind --ros-args
 
 
 def _text(value: object) -> str:
+    """As YAML reads it."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_text, value))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _of_leaf(leaf: Leaf) -> Argument:
-    choices = TRUE_OR_FALSE if leaf.kind == "bool" else leaf.choices
+    choices = TRUE_OR_FALSE if leaf.kind == "bool" else () if leaf.kind.endswith("[]") else leaf.choices
     return Argument(leaf.name, _text(leaf.default), leaf.description, choices)
 
 
@@ -89,6 +96,13 @@ REPLAY = (
     *map(_of_leaf, leaves(ReplayConfig)),
     Argument("rate", "", "the old name of rate_hz"),
     Argument("one_process", "false", "both nodes in one process, with a live line", TRUE_OR_FALSE),
+)
+
+OWN_POLICY = "parameter file of the reasoner; empty: tabletop.yaml with the trained weights of the package"
+TABLETOP = (
+    Argument("config", "", OWN_POLICY),
+    *COMMON[1:],
+    *map(_of_leaf, leaves(TabletopConfig)),
 )
 
 
@@ -128,10 +142,30 @@ def plan_replay(values: Mapping[str, str], environment: Mapping[str, str], check
     plan = plan_reasoning(values, environment, check)
     if values["rate"]:
         plan.notes.append("the argument rate is called rate_hz, as the parameter; rate still serves")
-    for leaf in leaves(ReplayConfig):
-        value = _quoted(camera[leaf.name]) if leaf.kind == "string" else _text(camera[leaf.name])
-        plan.camera += ["-p", f"{leaf.name}:={value}"]
+    plan.camera = _rules(ReplayConfig, camera)
     return plan
+
+
+def plan_tabletop(values: Mapping[str, str], environment: Mapping[str, str]) -> Plan:
+    """``values``: of each argument in ``TABLETOP``."""
+    robot = {leaf.name: _typed(leaf, values[leaf.name]) for leaf in leaves(TabletopConfig)}
+    build(TabletopConfig, robot)
+    plan = Plan(camera=_rules(TabletopConfig, robot))
+    _choose_transport(plan, values, environment)
+    plan.environment[LAUNCH_PID] = str(os.getpid())
+    plan.config_files = [str(_config_path(values["config"] or "tabletop.yaml"))]
+    if not values["config"]:
+        plan.parameters = {"model.path": str(trained_model(TABLETOP_MODEL))}
+    return plan
+
+
+def _rules(config_class: type, values: Mapping[str, Any]) -> list[str]:
+    """``-p name:=value`` for each parameter of ``config_class``."""
+    rules = []
+    for leaf in leaves(config_class):
+        value = _quoted(values[leaf.name]) if leaf.kind == "string" else _text(values[leaf.name])
+        rules += ["-p", f"{leaf.name}:={value}"]
+    return rules
 
 
 def _camera_values(values: Mapping[str, str]) -> dict[str, Any]:
@@ -150,6 +184,11 @@ def _camera_values(values: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _typed(leaf: Leaf, text: str) -> Any:
+    if isinstance(leaf.default, tuple):
+        try:
+            return coerce(leaf, yaml.safe_load(text))
+        except yaml.YAMLError:
+            raise ConfigError(f"{leaf.name} must be a list ({leaf.kind}), got {text!r}") from None
     kind = leaf.item_type
     if kind is str:
         return text

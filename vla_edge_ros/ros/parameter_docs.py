@@ -13,6 +13,7 @@ from vla_edge_ros.console import console_program
 from vla_edge_ros.replay.config import ReplayConfig
 from vla_edge_ros.ros.parameter_tree import Leaf, leaves
 from vla_edge_ros.ros.parameters import NodeConfig
+from vla_edge_ros.tabletop.config import TabletopConfig
 
 PAGE = Path("docs/reference/parameters.md")  # below the repository's root
 
@@ -37,6 +38,13 @@ CAMERA = """
 Read when the node starts; a later change is refused.
 """
 
+TABLETOP = """
+## tabletop (the simulated robot)
+
+Read when the node starts; a later change is refused. How to use it:
+[run the simulated robot](../how-to/run-the-simulated-robot.md).
+"""
+
 
 def render() -> str:
     """The whole page as Markdown."""
@@ -44,6 +52,7 @@ def render() -> str:
     for section, group in groupby(leaves(VlaConfig), lambda leaf: leaf.name.split(".")[0]):
         page += [f"\n### {section}\n", *_table(group)]
     page += [CAMERA, *_table(leaves(ReplayConfig))]
+    page += [TABLETOP, *_table(leaves(TabletopConfig))]
     return "\n".join(page) + "\n"
 
 

@@ -43,8 +43,9 @@ def live_line(second: int, images: int, before: MetricsSnapshot, now: MetricsSna
     )
 
 
-def summary(metrics: MetricsSnapshot, frames: FrameCounts, published: int) -> str:
-    """The whole run, a line a subject."""
+def summary(metrics: MetricsSnapshot, frames: FrameCounts, published: int | None) -> str:
+    """The whole run, a line a subject. ``published``: images; None where the camera is not ours to ask."""
+    sent = "" if published is None else f"{published} images published, "
     cycles = max(1, metrics.cycles)
     fresh = metrics.sources.get(ActionSource.FRESH, 0)
     outcomes = ", ".join(f"{o.value} {metrics.outcomes[o]}" for o in Outcome if o in metrics.outcomes)
@@ -53,7 +54,7 @@ def summary(metrics: MetricsSnapshot, frames: FrameCounts, published: int) -> st
     return "\n".join(
         [
             "",
-            f"camera    {published} images published, {frames.written} received, {frames.refused} refused,"
+            f"camera    {sent}{frames.written} received, {frames.refused} refused,"
             f" {frames.overwritten} overwritten unread, {frames.used} used",
             f"cycles    {metrics.cycles}: {outcomes or 'none'}",
             f"actions   {100 * fresh / cycles:.2f} % fresh, longest repeat {metrics.longest_repeat},"

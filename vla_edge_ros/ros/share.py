@@ -8,6 +8,7 @@ from pathlib import Path
 from vla_edge_ros.errors import ConfigError
 
 PACKAGE = "vla_edge_ros"
+TABLETOP_MODEL = "tabletop-1024"  # the policy of the simulated robot
 
 
 def share_file(relative: str) -> Path:
@@ -24,3 +25,12 @@ def share_file(relative: str) -> Path:
     if not installed.is_file():
         raise ConfigError(f"{relative} must be in the share folder of {PACKAGE}, got no file {installed}")
     return installed
+
+
+def trained_model(name: str) -> Path:
+    """Folder of the trained weights ``name`` that come with the package. ``ConfigError`` without them."""
+    folder = Path(__file__).resolve().parents[1] / "models" / name
+    for file in ("config.json", "model.safetensors"):
+        if not (folder / file).is_file():
+            raise ConfigError(f"the trained weights {name} must be in {folder}, got no {file} there")
+    return folder

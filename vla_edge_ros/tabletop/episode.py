@@ -11,11 +11,11 @@ from vla_edge_ros.tabletop.camera import Camera
 from vla_edge_ros.tabletop.expert import expert_velocity
 from vla_edge_ros.tabletop.kinematics import Kinematics, World
 from vla_edge_ros.tabletop.physics import Physics
-from vla_edge_ros.tabletop.scene import CONTROL_HZ, SceneState
+from vla_edge_ros.tabletop.scene import BUTTON_RADIUS, CONTROL_HZ, SceneState
 from vla_edge_ros.tabletop.tasks import EpisodePlan
 
-# A button is touched when the hand has been so close to it, m, for so many cycles in a row.
-TOUCH_DISTANCE = 0.025
+# A button is touched when the hand's centre has been over it for so many cycles in a row.
+TOUCH_DISTANCE = BUTTON_RADIUS
 TOUCH_CYCLES = 10
 
 _CAMERA = Camera()

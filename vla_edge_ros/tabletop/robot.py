@@ -43,3 +43,11 @@ class RobotLink:
         velocity, start_s, end_s = held
         # A clock that jumped back, or a time that is no number, is no reason to move.
         return velocity.copy() if start_s <= now_s < end_s else np.zeros(2)
+
+    def way(self, from_s: float, to_s: float) -> NDArray[np.float64]:
+        """How far the action that is held now moves the hand between two times, ``[2]`` m; braked or not."""
+        held = self._held
+        if held is None:
+            return np.zeros(2)
+        velocity, start_s, end_s = held
+        return velocity * max(0.0, min(end_s, to_s) - max(start_s, from_s))

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.tabletop.motion import BALL_EDGE, BUTTON_GAP, Ball, is_hidden, rolling, wandering
 from vla_edge_ros.tabletop.scene import COLOURS, GREY, LARGEST_BALL_RADIUS, WORK_AREA
+from vla_edge_ros.tabletop.task_names import TASKS
 
-TASKS = ("point", "point_moving", "recall", "recall_last")
 BUTTONS = 3
 # An episode ends so many cycles after the brake opens, at the latest.
 CYCLES_TO_ACT = 110

@@ -8,13 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from vla_edge_ros.bench.figures import (
-    chunk_tables,
-    closed_loop_tables,
-    graph_tables,
-    latency_picture,
-    study_tables,
-)
+from vla_edge_ros.bench.figures import chunk_tables, graph_tables, latency_picture, loop_tables, study_tables
 from vla_edge_ros.bench.figures.data import ROOT
 
 PICTURE = ROOT / "docs" / "images" / "latency.svg"
@@ -30,8 +24,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "kv-accuracy": chunk_tables.kv_accuracy_table,
     "retention-joined": study_tables.joined_table,
     "retention-clips": study_tables.clips_table,
-    "closed-loop": closed_loop_tables.closed_loop_table,
-    "cue-retention": closed_loop_tables.cue_retention_table,
+    "closed-loop": loop_tables.closed_loop_table,
+    "cue-retention": loop_tables.cue_retention_table,
     "admission": study_tables.admission_table,
     "draft-passes": study_tables.draft_passes_table,
     "soaked-chunks": chunk_tables.soaked_chunks,
