@@ -39,7 +39,7 @@ def flat(tree: dict, prefix: str = "") -> dict:
     return values
 
 
-@pytest.mark.parametrize("name", ["default.yaml", "tiny.yaml"])
+@pytest.mark.parametrize("name", ["default.yaml", "tiny.yaml", "tabletop.yaml"])
 def test_a_shipped_parameter_file_holds_known_names_and_a_valid_configuration(name):
     document = yaml.safe_load((REPOSITORY / "config" / name).read_text(encoding="utf-8"))
     assert list(document) == ["/**"]  # a bare node name would not reach a node in a namespace
