@@ -15,7 +15,12 @@ from vla_edge_ros.ros import launch_choices
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = sorted((REPOSITORY / "launch").glob("*.launch.py"))
-NODE_NAMES = {"replay_node": "camera", "reasoning_node": "vla_reasoner", "demo": None}
+NODE_NAMES = {
+    "replay_node": "camera",
+    "reasoning_node": "vla_reasoner",
+    "tabletop": "tabletop",
+    "demo": None,
+}
 
 specification = importlib.util.spec_from_file_location(
     "launch_double", Path(__file__).with_name("launch_double.py")
@@ -39,6 +44,7 @@ def run(monkeypatch):
     for name, module in launch_double.modules().items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(launch_choices, "run_check", lambda: ("cuda", ""))
+    monkeypatch.setattr(launch_choices, "trained_model", lambda name: Path("/models", name))
     monkeypatch.delenv(launch_choices.TRANSPORT_VARIABLE, raising=False)
 
     def run_file(name: str, command_line=(), **given: str):
@@ -65,7 +71,11 @@ def ended(exit_code: int, name: str = "replay_node-1") -> SimpleNamespace:
 
 
 def test_there_are_launch_files():
-    assert [path.name for path in FILES] == ["reasoning.launch.py", "replay.launch.py"]
+    assert [path.name for path in FILES] == [
+        "reasoning.launch.py",
+        "replay.launch.py",
+        "tabletop.launch.py",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -74,6 +84,7 @@ def test_there_are_launch_files():
         ("reasoning.launch.py", {}, {"reasoning_node"}),
         ("replay.launch.py", {}, {"replay_node", "reasoning_node"}),
         ("replay.launch.py", {"one_process": "true"}, {"demo"}),
+        ("tabletop.launch.py", {}, {"tabletop", "reasoning_node"}),
     ],
 )
 def test_every_node_is_an_executable_of_ours_under_its_own_name(run, name, given, expected):
@@ -162,6 +173,30 @@ def test_the_end_of_the_footage_ends_the_launch(run):
         assert "ended" in action.named["event"].named["reason"]
 
 
+def test_the_robots_arguments_reach_it_and_the_trained_weights_the_reasoner(run):
+    started = nodes(run("tabletop.launch.py", tasks="[recall]", delays="[280]", camera_hz="30")[1])
+    assert {"tasks:=[recall]", "delays:=[280]", "camera_hz:=30"} <= set(started["tabletop"]["ros_arguments"])
+    file, own = started["reasoning_node"]["parameters"]
+    assert file.endswith("config/tabletop.yaml") and own == {"model.path": "/models/tabletop-1024"}
+    given = nodes(run("tabletop.launch.py", config="tabletop.yaml")[1])
+    assert given["reasoning_node"]["parameters"] == [file]  # a model of the user's own
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"tasks": "recall"}, "tasks must be a list"),
+        ({"tasks": "[juggle]", "delays": "[0]"}, "tasks must be one of"),
+        ({"delays": "[a, b]"}, "delays must be of type integer"),
+        ({"camera_hz": "50"}, "camera_hz must be one of 30, 60"),
+        ({"tasks": "["}, "tasks must be a list"),
+    ],
+)
+def test_a_robot_that_cannot_be_is_refused_before_anything_starts(run, given, says):
+    with pytest.raises(ConfigError, match=says):
+        run("tabletop.launch.py", **given)
+
+
 def expand(name: str, **arguments: str) -> dict[str, list[str]]:
     """The processes that ``ros2 launch`` would start: executable to its command line."""
     if importlib.util.find_spec("launch_ros") is None:
@@ -202,7 +237,7 @@ def test_launch_itself_starts_two_processes_or_one():
 
 @pytest.mark.parametrize("name", [path.name for path in FILES])
 def test_launch_itself_refuses_what_is_no_boolean(name):
-    argument = "loop" if name.startswith("replay") else "autostart"
+    argument = {"replay": "loop", "tabletop": "physics"}.get(name.partition(".")[0], "autostart")
     with pytest.raises(RuntimeError, match="not valid"):
         expand(name, **{argument: "1"})
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -33,11 +34,12 @@ from vla_edge_ros.tabletop.results import EpisodeResult
 NAMESPACE = "vla"
 # Of the episodes of a minute on a machine that is not busy; a policy with random weights reaches none.
 FLOOR = 0.6
+LONGEST_START_S = 120.0
 RESULTS, FILM = "episodes.jsonl", "film.gif"
 
 
 class DemoReporter(Node):
-    """Starts the robot, prints what happens, and ends the run after ``duration_s`` (0: never)."""
+    """Starts the robot, prints what happens, ends ``duration_s`` (0: never) after the first image."""
 
     def __init__(
         self,
@@ -50,6 +52,8 @@ class DemoReporter(Node):
         super().__init__("demo", namespace=NAMESPACE)
         self._reasoner, self._folder, self._rules = reasoner, folder, rules
         self._duration_s, self._stop = duration_s, stop
+        self._created_s = time.monotonic()
+        self._first_image_s = 0.0
         self._robot: RobotProcess | None = None
         self._second = 0
         self._told = 0
@@ -66,10 +70,7 @@ class DemoReporter(Node):
             raise VlaEdgeError("the reasoner did not start; the reason is in the log above")
         rules = [*self._rules, f"film:='{self._folder / FILM}'"]
         self._robot = RobotProcess(NAMESPACE, self._folder / RESULTS, rules)
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(1.0, self._report, clock=steady)
-        if self._duration_s:
-            self.create_timer(self._duration_s, self._stop.request, clock=steady)
+        self.create_timer(1.0, self._report, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def stop(self) -> None:
         if self._robot is not None:
@@ -84,7 +85,7 @@ class DemoReporter(Node):
             for result in self.results[self._told :]:
                 self._told += 1
                 print(result.text, flush=True)
-            if self._robot.has_ended():
+            if self._robot.has_ended() or self._is_over(frames):
                 self._stop.request()
         except OSError:  # who read the lines has left: end in order, `console_program` sees to the rest
             self._stop.request()
@@ -92,6 +93,15 @@ class DemoReporter(Node):
             self.error = str(error)
             self._stop.request(1)
         self._before, self._frames_before = now, frames
+
+    def _is_over(self, frames: int) -> bool:
+        """Raises ``VlaEdgeError`` where no image comes at all."""
+        now_s = time.monotonic()
+        if not self._first_image_s:
+            if not frames and now_s - self._created_s > LONGEST_START_S:
+                raise VlaEdgeError(f"the simulated robot must send an image within {LONGEST_START_S:g} s")
+            self._first_image_s = now_s if frames else 0.0
+        return bool(self._duration_s and frames) and now_s - self._first_image_s >= self._duration_s
 
     def print_summary(self) -> None:
         print(summary(self._reasoner.metrics, self._reasoner.frames, None))
