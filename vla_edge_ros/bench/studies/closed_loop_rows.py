@@ -59,9 +59,12 @@ def cases(name: str, slots: int) -> list[Case]:
     sets = {
         "tasks": [point, replace(point, task="point_moving"), *memory],
         "policies": [
+            replace(case, policy=policy) for case in memory for policy in (ORACLE, DEFAULT, "bridge", "fifo")
+        ],
+        "other_policies": [
             replace(case, policy=policy)
             for case in memory
-            for policy in (ORACLE, DEFAULT, "bridge", "fifo", "reservoir", "time_thinning", "semantic")
+            for policy in ("semantic", "reservoir", "time_thinning", "bridge_distance")
         ],
         "inside": [replace(recall, policy="fifo", delay=10)],
         "controls": [
@@ -87,7 +90,7 @@ def cases(name: str, slots: int) -> list[Case]:
     return sets[name]
 
 
-SETS = ("tasks", "policies", "inside", "controls", "formats", "lag", "refusals")
+SETS = ("tasks", "policies", "other_policies", "inside", "controls", "formats", "lag", "refusals")
 
 
 def config_of(case: Case, model: str, engine: str) -> VlaConfig:
