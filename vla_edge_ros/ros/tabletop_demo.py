@@ -82,10 +82,11 @@ class DemoReporter(Node):
         now, frames = self._reasoner.metrics, self._reasoner.frames.written
         try:
             print(live_line(self._second, frames - self._frames_before, self._before, now), flush=True)
+            is_over = self._robot.has_ended() or self._is_over(frames)  # before its last line is read
             for result in self.results[self._told :]:
                 self._told += 1
                 print(result.text, flush=True)
-            if self._robot.has_ended() or self._is_over(frames):
+            if is_over:
                 self._stop.request()
         except OSError:  # who read the lines has left: end in order, `console_program` sees to the rest
             self._stop.request()
