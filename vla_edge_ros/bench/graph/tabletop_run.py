@@ -4,7 +4,7 @@
 ``python -m vla_edge_ros.bench.graph.tabletop_run --episodes 100 [--tasks recall --delays 280] [--json PATH]``
 
 The robot runs in a process of its own; between them are only topics and the clock. One row a task, with a
-95 % interval (Wilson), and one of all cycles. Episodes are those of the closed-loop study's seeds, so that its
+95 % interval (Wilson), and one of all cycles. Episodes are those of the closed-loop study, so that its
 lockstep shares can be compared. Cycles between two episodes have no new image and count as such.
 """
 
