@@ -8,7 +8,7 @@ from vla_edge_ros.tabletop.film import CAPTION, CYCLES_A_PICTURE, END_MS, LONGES
 from vla_edge_ros.tabletop.tasks import draw
 
 
-def test_every_sixth_cycle_and_the_end_are_filmed_at_both_rates(tmp_path):
+def test_every_third_cycle_and_the_end_are_filmed_at_both_rates(tmp_path):
     for rate_hz in (30, 60):
         film, episode = Film(), Episode(draw("point", 1), physics=False, rate_hz=rate_hz)
         film.see(episode)

@@ -23,7 +23,8 @@ class RobotProcess:
 
     def __init__(self, namespace: str, results: Path, rules: Sequence[str]):
         self._results = results
-        arguments = ["--ros-args", "-r", f"__ns:=/{namespace}"]
+        # Its results are told by the owner.
+        arguments = ["--ros-args", "--log-level", "warn", "-r", f"__ns:=/{namespace}"]
         for rule in [*rules, f"results:='{results}'"]:
             arguments += ["-p", rule]
         self._process = subprocess.Popen(

@@ -44,6 +44,7 @@ from vla_edge_ros.units import NS_PER_S
 
 SPIN_NS = 100_000
 LOOK_S = 0.02  # how soon it is seen that the reasoner is ready
+PATIENCE_S = 2.0  # before the log says what is waited for
 WAIT_LOG_S = 10.0
 # A machine that slept does not play the time of its sleep at once: the table stood still as well.
 LONGEST_CATCH_UP_S = 0.5
@@ -147,8 +148,10 @@ class TabletopNode(Node):
 
     def _wait(self, missing: Callable[[], str]) -> None:
         """Until nothing is missing, or the node is stopped; now and then the log says what is."""
+        began_s = time.monotonic()
         while not self._stopping.is_set() and (what := missing()):
-            self.get_logger().info(f"waits for {what}", throttle_duration_sec=WAIT_LOG_S, skip_first=True)
+            if time.monotonic() - began_s > PATIENCE_S:
+                self.get_logger().info(f"waits for {what}", throttle_duration_sec=WAIT_LOG_S)
             self._stopping.wait(LOOK_S)
 
     def _missing(self) -> str:

@@ -16,9 +16,9 @@ from vla_edge_ros.tabletop.episode import Episode
 from vla_edge_ros.tabletop.scene import CONTROL_HZ
 
 WIDTH, CAPTION = 384, 30
-CYCLES_A_PICTURE = 6
+CYCLES_A_PICTURE = 3  # the shortest cue is seen
 END_MS = 1000  # how long an episode's last picture stays
-LONGEST = 600  # pictures: two minutes; what comes later is not filmed
+LONGEST = 1200  # pictures: two minutes; what comes later is not filmed
 _CAMERA = Camera()
 
 
@@ -32,7 +32,7 @@ class Film:
         return len(self._pictures)
 
     def see(self, episode: Episode, words: str = "") -> None:
-        """Take a picture where one is due: every sixth cycle, and with ``words`` at the episode's end."""
+        """Take a picture where one is due: every third cycle, and with ``words`` at the episode's end."""
         if len(self._pictures) < LONGEST and (words or episode.cycle % CYCLES_A_PICTURE == 0):
             shown_ms = END_MS if words else 1000 * CYCLES_A_PICTURE // CONTROL_HZ
             words = words or ("the arm is braked" if episode.braked else "the brake is open")
