@@ -33,8 +33,8 @@ PAPER, INK, FAINT = (255, 255, 255), (30, 30, 30), (225, 225, 225)
 CUE, SUCCESS, FAILURE = (240, 150, 0), (20, 140, 50), (200, 40, 40)
 
 # Cycles between two shown ones: the wait is long and dull.
-SHOWN_EVERY = {"watching": 3, "waiting": 12, "acting": 3}
-FRAME_MS = 90
+SHOWN_EVERY = {"watching": 4, "waiting": 24, "acting": 5}
+FRAME_MS = 140
 LAST_FRAME_MS = 2500
 _CAMERA = Camera()
 
