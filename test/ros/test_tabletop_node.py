@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 
@@ -54,6 +55,15 @@ def make_robot(graph):
         node.stop()
         graph._executor.remove_node(node)
         node.destroy_node()
+
+
+@pytest.fixture
+def short_episodes(monkeypatch):
+    """The brake opened long ago: nobody who touches nothing waits longer than a second for the end."""
+    from vla_edge_ros.ros import tabletop_node
+
+    draw = tabletop_node.draw
+    monkeypatch.setattr(tabletop_node, "draw", lambda *which: dataclasses.replace(draw(*which), go=-80))
 
 
 @pytest.fixture
@@ -144,7 +154,7 @@ def hand(heard) -> np.ndarray:
     return np.array([float(value(status, key)) for key in ("hand_x_m", "hand_y_m")])
 
 
-def test_silence_stops_the_arm(make_robot, drive, graph):
+def test_silence_stops_the_arm(short_episodes, make_robot, drive, graph):
     node, heard = make_robot(action_timeout_ms=100.0)
     drive.matched()
     node.start()
@@ -154,8 +164,8 @@ def test_silence_stops_the_arm(make_robot, drive, graph):
     graph.wait_until(lambda: node.results, "the end of the episode")
     statuses = [m.status[0] for m in heard["episode"] if value(m.status[0], "episode") == "0"]
     way = [abs(float(value(status, "hand_x_m")) - start[0]) for status in statuses]
-    # 0.2 m/s for the robot's own timeout, then nothing, to the end 110 cycles later.
-    assert way[-1] == pytest.approx(0.02, abs=0.002) and set(way[-20:]) == {way[-1]}
+    # 0.2 m/s for the robot's own timeout, then nothing to the end; a stall of half a second costs way.
+    assert 0 < way[-1] < 0.021 and set(way[-10:]) == {way[-1]}
     assert node.results[0].touched is None and node.results[0].actions == 1
 
 
@@ -218,7 +228,9 @@ def test_a_node_that_never_started_can_be_stopped(make_robot):
     assert node.published == 0
 
 
-def test_each_episode_begins_with_a_reasoner_that_has_forgotten_the_last_one(make_robot, graph):
+def test_each_episode_begins_with_a_reasoner_that_has_forgotten_the_last_one(
+    short_episodes, make_robot, graph
+):
     records = []
     graph.reasoner(
         node_args={"observers": [records.append]},
