@@ -41,7 +41,7 @@ def test_a_folder_of_that_name_here_wins(one_model):
     assert ModelSource(path="small").path == "small"
 
 
-@pytest.mark.parametrize("path", ["", "other", "./small", "a/small", ".."])
+@pytest.mark.parametrize("path", ["", "other", "./small", "a/small", "..", ".", "a" * 5000, "a\0b"])
 def test_anything_else_stays_as_it_is(one_model, path):
     assert ModelSource(path=path).path == path
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 MODELS = Path(__file__).resolve().parent / "models"
@@ -10,6 +11,7 @@ MODELS = Path(__file__).resolve().parent / "models"
 
 def model_folder(path: str) -> str:
     """``path`` itself; where nothing has that name, the folder of the shipped model that it names."""
-    shipped = MODELS / path
-    is_name = path and Path(path).name == path and not Path(path).exists()
-    return str(shipped) if is_name and shipped.is_dir() else path
+    # os.path, which says no of a text that can be no path: one too long, or with a zero byte.
+    is_name = path != "" and os.path.basename(path) == path and not os.path.exists(path)
+    shipped = os.path.join(MODELS, path)
+    return shipped if is_name and os.path.isdir(shipped) else path

@@ -30,6 +30,7 @@ from vla_edge_ros.ros.parameter_tree import Leaf, leaves  # noqa: E402
 from vla_edge_ros.ros.parameters import NodeConfig, declare_config, read  # noqa: E402
 from vla_edge_ros.ros.reasoning_node import ReasoningNode  # noqa: E402
 from vla_edge_ros.ros.spin import _init as init_ros  # noqa: E402
+from vla_edge_ros.shipped_models import model_folder  # noqa: E402
 
 REASONER = (NodeConfig, VlaConfig)
 OTHERS: tuple[Any, ...] = (
@@ -127,6 +128,8 @@ def _compare(config_class: type, config: Any, data: bytes, node_name: str) -> No
         wanted = given[leaf.name]
         if isinstance(wanted, list):
             wanted, value = tuple(item for item in wanted if item != ""), tuple(value)
+        if leaf.name == "model.path" and isinstance(wanted, str):
+            wanted = model_folder(wanted)  # the name of a shipped model
         if isinstance(value, float) and type(wanted) is int:
             wanted = float(wanted)  # large integers are rounded
         assert value == wanted, f"{leaf.name}: the file says {wanted!r}, the node has {value!r}"
