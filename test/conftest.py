@@ -24,7 +24,7 @@ os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-WAIT_S = 30.0  # for what comes in milliseconds on a machine that is not busy
+WAIT_S = 90.0  # for what comes in milliseconds on a machine that is not busy
 
 
 @functools.cache

@@ -21,7 +21,7 @@ from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.weights import open_weights
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-WAIT_S = 30.0
+WAIT_S = 90.0
 START_S = 60  # a busy machine takes long to import
 # Slow enough that a busy machine keeps up: what is tested here are rules, not speed.
 CALM = {
