@@ -41,6 +41,18 @@ def missing_cuda() -> str:
     return "" if devices else "no CUDA device"
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What waited for another process in vain is tried once more, and reported as rerun.
+
+    In two of four whole runs one of a hundred processes was not discovered within 30 s; which of the
+    middleware's timers it missed is not known. Anything but such a wait fails at once.
+    """
+    if config.pluginmanager.hasplugin("rerunfailures"):
+        for item in items:
+            if item.get_closest_marker("ros"):
+                item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=["in vain"]))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("ros") and importlib.util.find_spec("rclpy") is None:
         pytest.skip("rclpy is not installed")
