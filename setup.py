@@ -81,6 +81,7 @@ setup(
             f"reasoning_node = {PACKAGE}.executables:reasoning_node",
             f"tabletop = {PACKAGE}.executables:tabletop_node",
             f"demo = {PACKAGE}.executables:demo",
+            f"monitor = {PACKAGE}.executables:monitor",
             f"engine_check = {PACKAGE}.engines.check:main",
         ]
     },

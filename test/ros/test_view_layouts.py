@@ -95,7 +95,7 @@ def test_plotjuggler_can_read_its_file():
 
 
 def renamed(path: str) -> list[str]:
-    """``path`` with one of its words changed, for each word: which name of it changes in the code is the same."""
+    """``path`` with one of its words changed, for each word, as it would be after a change in the code."""
     words = re.finditer(r"\w+", path)
     return [f"{path[: word.start()]}renamed{path[word.end() :]}" for word in words]
 
