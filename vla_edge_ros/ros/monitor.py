@@ -17,6 +17,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import InvalidNamespaceException
 from rclpy.node import Node
+from rclpy.validate_namespace import validate_namespace
 
 from vla_edge_ros.console import READER_LEFT, console_program
 from vla_edge_ros.errors import ConfigError, shown
@@ -53,9 +54,10 @@ class MonitorNode(Node):
         leave: Callable[[], None] = lambda: None,
     ):
         try:
-            super().__init__(f"monitor_{os.getpid()}", namespace=namespace, start_parameter_services=False)
+            validate_namespace("/" + namespace.strip("/"))
         except InvalidNamespaceException as error:
             raise ConfigError(f"--namespace must be a ROS namespace, got {namespace!r}") from error
+        super().__init__(f"monitor_{os.getpid()}", namespace=namespace, start_parameter_services=False)
         self.state = GraphState(self.get_namespace())
         self._show, self._every_s, self._on_unread, self._leave = show, every_s, on_unread, leave
         callbacks = {"status": self._take_status, "episode": self._take_episode, DIAGNOSTICS: self._take_all}
@@ -155,12 +157,15 @@ def main(args: Sequence[str] | None = None) -> int:
 
     def create(stop: StopRequest) -> Sequence[Runnable]:
         command_line.refuse_unknown()
+
+        def end_unread() -> None:
+            stop.request(READER_LEFT)
+
         if not draws:
-            node = MonitorNode(options.namespace, print_lines(), LINE_EVERY_S, stop.request)
+            node = MonitorNode(options.namespace, print_lines(), LINE_EVERY_S, end_unread)
         else:
             show = draw_on(terminal, with_colour=has_colour(os.environ), with_blocks=is_unicode(sys.stdout))
-            unread = lambda: stop.request(READER_LEFT)  # noqa: E731
-            node = MonitorNode(options.namespace, show, DRAW_EVERY_S, unread, terminal.leave)
+            node = MonitorNode(options.namespace, show, DRAW_EVERY_S, end_unread, terminal.leave)
             terminal.redraw = node.show
             terminal.enter()
         if options.duration:
