@@ -12,21 +12,21 @@ import argparse
 import math
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from vla_edge_ros.console import console_program
 from vla_edge_ros.errors import ConfigError
 from vla_edge_ros.sequence import Decoding
-from vla_edge_ros.training.batches import Batch, BatchSource, Stage, patches_of
-from vla_edge_ros.training.losses import Labels, action_ids, loss_of, velocity_of
-from vla_edge_ros.training.network import Kept, Outputs, PolicyNetwork
-from vla_edge_ros.training.policy import BINS, VOCABULARY, new_network
-from vla_edge_ros.training.stages import STAGES
+from vla_edge_ros.training.batches import Batch, BatchSource, Stage
+from vla_edge_ros.training.network import PolicyNetwork
+from vla_edge_ros.training.policy import new_network
+from vla_edge_ros.training.stages import STAGES, STAGES_1024
+from vla_edge_ros.training.step import TrainingStep
 
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_CHECKPOINTS = 60.0
@@ -38,9 +38,10 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, required=True, help="checkpoint to write (.pt)")
-    parser.add_argument("--stages", default=",".join(STAGES), help=f"of {', '.join(STAGES)}, in order")
+    parser.add_argument("--stages", default=",".join(STAGES_1024), help=f"of {', '.join(STAGES)}, in order")
     parser.add_argument("--resume", type=Path, help="checkpoint to go on from")
     parser.add_argument("--minutes", type=float, help="of each stage, in place of its own")
+    parser.add_argument("--episodes", type=int, help="of each batch, in place of each stage's own")
     parser.add_argument("--learning-rate", type=float, help="highest, in place of each stage's own")
     parser.add_argument("--decoding", choices=[entry.value for entry in Decoding], default="parallel")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -67,6 +68,8 @@ def main() -> None:
         stage = STAGES[name]
         if options.minutes:
             stage = replace(stage, minutes=options.minutes)
+        if options.episodes:
+            stage = replace(stage, episodes=options.episodes)
         if options.learning_rate:
             stage = replace(stage, learning_rate=options.learning_rate)
         source = BatchSource(stage, options.seed * 1000 + number, options.workers)
@@ -80,11 +83,9 @@ class Trainer:
     """One stage: AdamW under a warm-up and a cosine over the stage's minutes."""
 
     def __init__(self, network: PolicyNetwork, stage: Stage, device: str):
-        self.network, self.stage, self.device = network, stage, device
-        self.optimizer = torch.optim.AdamW(
-            network.parameters(), stage.learning_rate, betas=(0.9, 0.95), weight_decay=0.01
-        )
-        self._recent: deque[list[float]] = deque(maxlen=200)
+        self.network, self.stage = network, stage
+        self._step = TrainingStep(network, stage.learning_rate, device)
+        self._recent: deque[Tensor] = deque(maxlen=200)
 
     def run(self, source: BatchSource, out: Path) -> None:
         stage, start, step = self.stage, time.monotonic(), 0
@@ -92,9 +93,9 @@ class Trainer:
         print(f"stage {stage.name}: {stage}", flush=True)
         while (done := (time.monotonic() - start) / 60 / stage.minutes) < 1:
             warm = min(1.0, (step + 1) / WARM_UP_STEPS)
-            for group in self.optimizer.param_groups:
-                group["lr"] = stage.learning_rate * warm * (0.02 + 0.98 * (1 + math.cos(math.pi * done)) / 2)
-            self._recent.append(self.step(source.next()))
+            cosine = 0.02 + 0.98 * (1 + math.cos(math.pi * done)) / 2
+            self._step.set_learning_rate(stage.learning_rate * warm * cosine)
+            self._recent.append(self._step(source.next()))
             step += 1
             now = time.monotonic()
             if now >= next_line:
@@ -107,33 +108,12 @@ class Trainer:
         self._save(out)
 
     def step(self, batch: Batch) -> list[float]:
-        """One step: loss, and the velocity's mean error (1 is full speed) in view and from memory."""
-        move = lambda array: torch.from_numpy(array).to(self.device, non_blocking=True)  # noqa: E731
-        labels = Labels(
-            move(batch.velocity),
-            move(batch.positions),
-            move(batch.weight),
-            move(batch.known),
-            move(batch.spots),
-        )
-        patches = patches_of(move(batch.pixels)).float() / 127.5 - 1
-        ids = action_ids(labels.velocity, BINS, VOCABULARY)
-        kept = Kept(move(batch.index), move(batch.count))
-        with torch.autocast(self.device, torch.bfloat16, enabled=self.device != "cpu"):
-            outputs: Outputs = self.network(move(batch.prompt), patches, ids, kept)
-        loss = loss_of(outputs, labels)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
-        self.optimizer.step()
-        with torch.no_grad():
-            error = (velocity_of(outputs.logits) - labels.velocity).norm(dim=-1)
-            remembered = move(batch.recalls)
-            now = (labels.known > 0) & ~remembered
-        return [loss.item(), _mean_where(error, now), _mean_where(error, remembered)]
+        """One step at the learning rate as it is: loss, and the velocity's mean error (1 is full speed) in
+        view and from memory, NaN where the batch has no such frame."""
+        return _means([self._step(batch)])
 
     def _line(self, step: int, seconds: float) -> str:
-        loss, now, remembered = np.nanmean(np.array(self._recent), axis=0)
+        loss, now, remembered = _means(self._recent)
         frames = step * self.stage.frames * self.stage.episodes
         return (
             f"{self.stage.name} step {step} loss {loss:.3f} velocity error {now:.3f} in view, "
@@ -147,8 +127,10 @@ class Trainer:
         part.replace(out)
 
 
-def _mean_where(values: Tensor, chosen: Tensor) -> float:
-    return float(values[chosen].mean()) if bool(chosen.any()) else math.nan
+def _means(figures: Sequence[Tensor] | deque[Tensor]) -> list[float]:
+    """Of ``TrainingStep``'s figures: mean loss, mean error in view and from memory, over all frames."""
+    loss, in_view, views, from_memory, memories = torch.stack(list(figures)).mean(0).tolist()
+    return [loss, in_view / views if views else math.nan, from_memory / memories if memories else math.nan]
 
 
 if __name__ == "__main__":
