@@ -133,12 +133,18 @@ def live_messages(graph):
 
     kinds = {topic: type(message) for topic, message in published(graph.namespace).items()}
     heard = graph.call(lambda: {topic: graph.listen(kind, topic) for topic, kind in kinds.items()})
-    graph.reasoner()
+    reasoner = graph.reasoner()
     rules = {"physics": False, "reasoner": "", "tasks": ["point"], "delays": [0]}
     robot = TabletopNode(
         namespace=graph.namespace, parameter_overrides=[Parameter(k, value=v) for k, v in rules.items()]
     )
     graph._add(robot)
+    offered = {
+        topic
+        for node in (reasoner, robot)
+        for topic, _ in node.get_publisher_names_and_types_by_node(node.get_name(), node.get_namespace())
+    }
+    assert kinds.keys() <= offered  # nobody would wait in vain for a topic of another name
     robot.start()
     try:
         graph.wait_until(lambda: all(heard.values()), "a message of each topic")
