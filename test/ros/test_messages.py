@@ -144,6 +144,8 @@ def test_status_level_follows_from_outcome_and_source(outcome, source, level):
         times=...,
         tokens=...,
         evicted_sequence=...,
+        remembered=...,
+        remembered_before=...,
         slots_in_use=...,
         skipped_cycles=...,
         latency_ms=...,
