@@ -151,7 +151,8 @@ class AdmissionConfig:
     )
     probe_every_max: int = param(30, "the longest run of refusals between two probes", low=1)
     remember: bool = param(
-        True, "keep a refused or aborted cycle's frame where its prefill alone fits; not with parallel decoding"
+        True,
+        "keep a refused or aborted cycle's frame where its prefill alone fits; not with parallel decoding",
     )
 
     def __post_init__(self) -> None:

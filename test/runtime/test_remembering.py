@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames that are kept without an action: refused ones behind their answer, aborted ones with a whole prefill."""
+"""Frames kept without an action: refused ones behind their answer, aborted ones with a whole prefill."""
 
 from __future__ import annotations
 
@@ -215,6 +215,7 @@ def test_a_chunk_that_is_aborted_behind_its_prefill_keeps_the_frame(rig, spent_m
 
 def late_last_step(engine):
     """All steps but the last one ran: the chunk ends with what it has."""
+
     def decode(view, count, should_stop):
         for _ in range(count - 1):
             engine._do("step", 1.0)
@@ -267,4 +268,3 @@ def test_any_history_keeps_each_frame_once_in_order_and_every_block_has_one_hold
         blocks = rig.cache.memory.blocks.tolist() + rig.cache._free
         assert sorted(blocks) == list(range(rig.cache.room + 1))
         assert len(sequences) <= rig.cache.room
-

@@ -4,7 +4,7 @@
 CSV since PlotJuggler, pandas and any spreadsheet read it as it is, and since a run that ends in a crash
 keeps every row but the last (Parquet and NPZ write their index at the end, and lose all). Times are rounded
 to 0.1 us. An empty cell means that the cycle had no such value. Values that have no column, as the tokens of
-an action with more dimensions, are listed in the cell ``beyond``, so that a strange row does not end a recording.
+an action with more dimensions, are listed in the cell ``beyond``: a strange row does not end a recording.
 """
 
 from __future__ import annotations

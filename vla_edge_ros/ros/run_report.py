@@ -64,6 +64,7 @@ def summary(metrics: MetricsSnapshot, frames: FrameCounts, published: int | None
             f"deadline  {metrics.deadline_misses} misses ({100 * metrics.deadline_misses / cycles:.2f} %)",
             f"latency   p50 {latency.p50:.2f}  p95 {latency.p95:.2f}  p99 {latency.p99:.2f}"
             f"  max {latency.max:.2f} ms, of the last {metrics.window_cycles} cycles",
-            f"memory    {peak_mb:.0f} MB at most; {metrics.remembered_frames} frames remembered without an action",
+            f"memory    {peak_mb:.0f} MB at most,"
+            f" {metrics.remembered_frames} frames remembered without an action",
         ]
     )

@@ -29,8 +29,8 @@ class RobustAdmission:
 
     def __init__(self, timing: TimingConfig, admission: AdmissionConfig):
         self.model, self.drafted_model = CostModel(), CostModel()
-        # Of embedding and prefill, by the latest chunks of either kind. A stage's own level is raised and never
-        # lowered by aborted chunks; where all of them are aborted, it could keep frames out for ever.
+        # Of embedding and prefill, by the latest chunks of either kind. A stage's own level is raised and
+        # never lowered by aborted chunks; where all of them are, it could keep frames out for ever.
         self._frame_levels: deque[float] = deque([1.0] * LEVEL_SAMPLES, maxlen=LEVEL_SAMPLES)
         self._running = self.model  # that of the chunk which was decided on last
         self.rejected_samples = 0
