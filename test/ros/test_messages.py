@@ -24,6 +24,7 @@ from vla_edge_ros.types import (  # noqa: E402
     Decision,
     Outcome,
     Reason,
+    Remembered,
 )
 
 pytestmark = pytest.mark.ros
@@ -99,6 +100,18 @@ def test_status_says_what_the_cycle_decided_and_measured():
         "latency_ms": "9.125",
     }
     assert expected.items() <= values.items()
+
+
+def test_status_says_what_was_remembered_without_an_action():
+    told = values_of(record(Outcome.ABORTED, remembered=True, remembered_before=Remembered(41, 3, 0.5, 4.25)))
+    assert (told["remembered"], told["remembered_before"], told["remembered_before_ms"]) == (
+        "1",
+        "41",
+        "4.750",
+    )
+    nothing = values_of(record())
+    assert (nothing["remembered"], nothing["remembered_before"]) == ("0", "0")
+    assert nothing["remembered_before_ms"] == "nan"
 
 
 def test_status_says_how_old_the_frame_behind_the_action_is():

@@ -211,6 +211,8 @@ def test_a_chunk_that_is_aborted_behind_its_prefill_keeps_the_frame(rig, spent_m
     assert not rig.admission.learned[-1].completed
     rig.admission.abort_after_ms = 1e9
     assert rig.cycle(camera=False).outcome is Outcome.NO_NEW_FRAME
+    rig.cycle()
+    assert rig.metrics.snapshot().longest_memory_gap_ms == pytest.approx(66)  # the cycle without a frame
 
 
 def late_last_step(engine):

@@ -23,7 +23,7 @@ KEEPING = [
     if (layout := config_of(name).layout).most_frames is None and layout.decode_steps > 0
 ]
 FRAMES = 26  # more than any of them keeps
-CALM = TimingConfig(period_ms=300.0, deadline_ms=300.0, max_frame_age_ms=1e5)
+CALM = TimingConfig(period_ms=400.0, deadline_ms=400.0, max_frame_age_ms=1e5)
 
 
 @pytest.fixture(params=KEEPING)
