@@ -99,6 +99,8 @@ class ScriptedAdmission:
         self.abort_after_ms = 1e9
         self.learned = []
         self.asked_slots = []
+        self.room_to_remember_ms = -1e9  # of the cycle; a frame may be remembered until then
+        self.learned_remembered = []
 
     def calibrate(self, samples) -> None:
         self.calibrated = list(samples)
@@ -113,6 +115,13 @@ class ScriptedAdmission:
 
     def learn(self, times) -> None:
         self.learned.append(times)
+
+    def may_remember(self, elapsed_ms, slots_in_use) -> bool:
+        self.asked_to_remember = (elapsed_ms, slots_in_use)
+        return elapsed_ms <= self.room_to_remember_ms
+
+    def learn_remembered(self, times) -> None:
+        self.learned_remembered.append(times)
 
 
 class Claims:

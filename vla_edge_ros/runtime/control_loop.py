@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One control cycle in its hops: receive, admit, begin, embed, prefill, decode, commit, answer.
 
+A refused cycle is answered at once. Where what is left of it holds an embedding and a prefill, its frame is
+remembered behind the answer: begin, embed, prefill, commit, and nothing is decoded.
+
 ``ControlLoop`` is run by the reasoning thread, which owns engine, cache and estimator. It knows no ROS, no
 thread and no engine by name; time comes in as two functions, so a test can run it on a fake clock.
 """
@@ -24,7 +27,7 @@ from vla_edge_ros.runtime.admission import Admission
 from vla_edge_ros.runtime.cycle import Cycle
 from vla_edge_ros.runtime.cycle_answers import CycleAnswers
 from vla_edge_ros.runtime.draft_choice import DraftChoice
-from vla_edge_ros.types import Action, CycleRecord, Frame, Outcome
+from vla_edge_ros.types import Action, CycleRecord, Frame, Outcome, Remembered
 
 LOGGER = logging.getLogger(__name__)
 
@@ -79,7 +82,12 @@ class ControlLoop:
         self._decode_action = decode_action
         self._frame_time_ns = frame_time_ns
         self._steady_ns = steady_ns
-        # The newest frame that was acted on: a frame is never inserted twice (fault A2).
+        # With parallel decoding a prefill is the whole chunk: one that fits is admitted, and gives an action.
+        decodes = config.layout.decode_steps > 0
+        self._remembers = config.admission.remember and cache.room > 0 and decodes
+        self._remembering_failed = False  # in the engine; not tried again until a chunk has run
+        self._remembered_before: Remembered | None = None  # behind the last answer; no record has told it
+        # The newest frame that was acted on or remembered: a frame is never inserted twice (fault A2).
         self._used_sequence = 0
         self._prompt = prompt  # the one in the cache
         self._next_prompt: Prompt | None = None
@@ -99,7 +107,7 @@ class ControlLoop:
         The prompt stays, and that a frame was used: it is not acted on again.
         """
         self._cache.flush()
-        self._last_tokens = ()
+        self._last_tokens, self._remembered_before = (), None
         self._drafts = self._new_draft_choice()
 
     def _new_draft_choice(self) -> DraftChoice | None:
@@ -115,7 +123,7 @@ class ControlLoop:
 
     def run_cycle(self, number: int, scheduled_ns: int, skipped: int = 0) -> CycleRecord | None:
         """Answer one grid point; None where the watchdog answered first."""
-        cycle = Cycle(number, scheduled_ns, skipped, self._steady_ns)
+        cycle, frame = Cycle(number, scheduled_ns, skipped, self._steady_ns), None
         if self.engine_lost:
             cycle.end(Outcome.ENGINE_ERROR, self.engine_lost)
             return self._answer(cycle)
@@ -124,23 +132,47 @@ class ControlLoop:
             if (frame := self._receive(cycle)) and self._admit(cycle):
                 self._run_chunk(cycle, frame)
         except EngineError as error:
-            # The chunk, if one was open, has been rolled back on the way here. An exception that somebody
-            # keeps would keep, by its traceback, the lease on this cycle's frame.
-            drop_tracebacks(error)
-            if isinstance(error, EngineLostError):
-                self.engine_lost = str(error)
-                LOGGER.error(self.engine_lost)  # once: from now on each cycle falls back without a word
+            self._take_error(error)
             cycle.times = None  # of a chunk that broke they say nothing
             cycle.end(Outcome.ENGINE_ERROR, str(error))
-        return self._answer(cycle)
+        record = self._answer(cycle)
+        if record is not None and frame is not None and cycle.ended is Outcome.REFUSED:
+            self._remember(cycle, frame)
+        return record
 
     def _run_chunk(self, cycle: Cycle, frame: Frame) -> None:
         """From the frame's pixels to the action's tokens. What is not committed is rolled back."""
         with self._cache.begin(frame.sequence, frame.stamp_ns) as chunk:
             cycle.begin_chunk(chunk.view.slots_in_use)
-            if self._embed(cycle, frame) and self._prefill(cycle, chunk) and self._decode(cycle, chunk):
-                self._commit(cycle, chunk)
+            if self._embed(cycle, frame) and self._prefill(cycle, chunk):
+                if self._decode(cycle, chunk):
+                    self._commit(cycle, chunk)
+                elif self._remembers:  # the prefill was whole, and decode steps touch no page of the frame
+                    self._keep(cycle, chunk)
+                    cycle.remembered = True
         self._learn(cycle)
+
+    def _remember(self, refused: Cycle, frame: Frame) -> None:
+        """Keep the frame of a cycle that was refused and has been answered, where that ends in time."""
+        cycle, may_try = refused.behind_answer(), self._remembers and not self._remembering_failed
+        if not (may_try and self._admission.may_remember(cycle.elapsed_ms(), self._cache.slots_next)):
+            return
+        try:
+            with self._cache.begin(frame.sequence, frame.stamp_ns) as chunk:
+                cycle.begin_chunk(chunk.view.slots_in_use)
+                if is_whole := self._embed(cycle, frame) and self._prefill(cycle, chunk):
+                    self._keep(cycle, chunk)
+        except EngineError as error:
+            self._take_error(error)
+            self._remembering_failed = True
+            self._answers.failed_behind(str(error))
+            if not self.engine_lost:
+                LOGGER.warning("a refused frame could not be remembered: %s", error)
+            return
+        self._admission.learn_remembered(cycle.times_with())
+        if is_whole:
+            self._remembered_before = cycle.as_remembered()
+            self._answers.remembered(frame.stamp_ns)
 
     # The hops, in order. One that ends the cycle without an action says why and returns what is false.
 
@@ -200,18 +232,35 @@ class ControlLoop:
 
     def _commit(self, cycle: Cycle, chunk: Chunk) -> None:
         """In time or not, the frame's keys and values are whole: keep the frame."""
-        cycle.evicted_sequence = chunk.commit(cycle.descriptor)
-        self._used_sequence, self._last_tokens = chunk.sequence, cycle.tokens
+        self._keep(cycle, chunk)
+        self._last_tokens, self._remembering_failed = cycle.tokens, False
 
     def _answer(self, cycle: Cycle) -> CycleRecord | None:
         """Publish the action, or what the fallback ladder has in its place."""
-        record = cycle.record()
+        record = cycle.record(self._remembered_before)
         if cycle.ended:
-            return self._answers.fall_back(record, cycle.scheduled_ns)
-        action = Action(self._decode_action(cycle.tokens), record.frame_stamp_ns)
-        return self._answers.act(record, action, cycle.scheduled_ns)
+            answered = self._answers.fall_back(record, cycle.scheduled_ns)
+        else:
+            action = Action(self._decode_action(cycle.tokens), record.frame_stamp_ns)
+            answered = self._answers.act(record, action, cycle.scheduled_ns)
+        if answered is not None:  # else the watchdog's answer was published, which does not tell
+            self._remembered_before = None
+        return answered
 
     # What the hops share
+
+    def _keep(self, cycle: Cycle, chunk: Chunk) -> None:
+        """The frame is in the memory, and not to be used again."""
+        cycle.evicted_sequence = chunk.commit(cycle.descriptor)
+        self._used_sequence = chunk.sequence
+
+    def _take_error(self, error: EngineError) -> None:
+        """The chunk, if one was open, has been rolled back. An exception that somebody keeps would keep, by
+        its traceback, the lease on this cycle's frame."""
+        drop_tracebacks(error)
+        if isinstance(error, EngineLostError):
+            self.engine_lost = str(error)
+            LOGGER.error(self.engine_lost)  # once: from now on each cycle falls back without a word
 
     def _is_in_time(self, cycle: Cycle) -> bool:
         """Between two stages: can the rest of the chunk still end in time?"""
