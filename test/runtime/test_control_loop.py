@@ -10,8 +10,8 @@ import pytest
 
 from vla_edge_ros.config import AdmissionConfig, EngineConfig
 from vla_edge_ros.errors import EngineError, EngineLostError
-from vla_edge_ros.runtime.control_loop import Prompt
 from vla_edge_ros.runtime.frame_slot import FrameSlot
+from vla_edge_ros.runtime.pinned_prompt import Prompt
 from vla_edge_ros.types import ActionSource, Outcome
 
 STAGES = ["vision", "prefill", *(f"decode{step}" for step in range(7))]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from vla_edge_ros.config import AdmissionConfig
 from vla_edge_ros.engines.base import Decoded
 from vla_edge_ros.errors import EngineError, EngineLostError
-from vla_edge_ros.runtime.control_loop import Prompt
+from vla_edge_ros.runtime.pinned_prompt import Prompt
 from vla_edge_ros.types import ActionSource, Outcome, Remembered
 
 
@@ -244,7 +244,10 @@ def test_an_aborted_chunk_that_the_watchdog_answered_for_keeps_its_frame_too(rig
     assert kept(rig) == [1, 2] and rig.metrics.snapshot().remembered_frames == 1
 
 
-KINDS = ("act", "refuse", "remember", "give up", "abort early", "abort late", "fail", "late", "no frame")
+KINDS = (
+    *("act", "refuse", "remember", "give up", "abort early", "abort early, no room", "abort late", "fail"),
+    *("late", "no frame"),
+)
 
 
 @given(history=st.lists(st.sampled_from(KINDS), max_size=60))
@@ -253,17 +256,18 @@ def test_any_history_keeps_each_frame_once_in_order_and_every_block_has_one_hold
     rig = rig.build()  # a fresh one for each history
     for kind in history:
         rig.admission.admit = kind not in ("refuse", "remember", "give up")
-        rig.admission.room_to_remember_ms = -1.0 if kind == "refuse" else 20.0
-        aborts = {"give up": 0.5, "abort early": 0.5, "abort late": 6.5}
+        rig.admission.room_to_remember_ms = -1.0 if kind in ("refuse", "abort early, no room") else 20.0
+        aborts = {"give up": 0.5, "abort early": 0.5, "abort early, no room": 0.5, "abort late": 6.5}
         rig.admission.abort_after_ms = aborts.get(kind, 1e9)
         rig.engine.fail_at = "decode0" if kind == "fail" else None
         if kind == "late":
             rig.claims.take(rig.number + 1)
+        rig.brisk()
         before, fresh = kept(rig), kind != "no frame"
         rig.cycle(camera=fresh)
         sequences = kept(rig)
         assert sequences == sorted(set(sequences)) and not rig.cache.state()[-1]
-        if kind in ("act", "remember", "abort late", "late"):
+        if kind in ("act", "remember", "abort early", "abort late", "late"):
             assert sequences[-1] == rig.slot.sequence
         elif kind != "no frame":
             assert sequences == before

@@ -14,6 +14,7 @@ from sleeping_engine import Recorder, act, acted
 from vla_edge_ros.config import TimingConfig
 from vla_edge_ros.engines.numpy_engine import NumpyEngine
 from vla_edge_ros.model.weights import open_weights
+from vla_edge_ros.runtime.camera_pace import CameraPace
 from vla_edge_ros.runtime.reasoner import Reasoner
 from vla_edge_ros.types import NS_PER_MS, ActionSource, Frame, Outcome, Reason
 
@@ -37,7 +38,7 @@ def numpy_rig(rig, request):
         one.engine.load()
         one.loop._engine = one.engine
         suffix = tuple(range(60, 97)) if config.layout.suffix_tokens else ()
-        one.loop._prompt = replace(one.loop._prompt, suffix=suffix)
+        one.loop._prompt._prompt = replace(one.loop._prompt._prompt, suffix=suffix)
         one.loop.pin_first_prompt()
 
         def see(pixels):
@@ -87,7 +88,8 @@ def test_what_is_kept_and_what_follows_are_those_of_whole_chunks_to_the_bit(nump
 
 
 def refuse(reasoner, monkeypatch, refuses):
-    """``refuses()`` says whether the chunk that is decided on is refused."""
+    """``refuses()`` says whether the chunk that is decided on is refused; the camera counts as fast."""
+    monkeypatch.setattr(CameraPace, "is_one_a_cycle", True)
     decide = reasoner._admission.decide
 
     def deciding(*arguments):

@@ -68,6 +68,11 @@ class Cycle:
         """Take what a stage took, by its field of ``ChunkTimes``."""
         self.times = self.times_with(**stages)
 
+    def leave_draft(self) -> None:
+        """Nothing will be decoded, so nothing is drafted."""
+        self.draft = ()
+        self.measured(drafted=False)
+
     def as_remembered(self) -> Remembered:
         """The frame that was kept, where its embedding and prefill were all there was to be."""
         times = self.times_with()

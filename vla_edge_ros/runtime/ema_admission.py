@@ -90,9 +90,11 @@ class EmaAdmission:
             is_first = fresh or self._decode_ms == 0
             self._decode_ms = self._mix(self._decode_ms, step_ms, is_first)
 
-    def may_remember(self, elapsed_ms: float, slots_in_use: int) -> bool:
+    def may_remember(self, elapsed_ms: float, slots_in_use: int, embedded_ms: float = 0.0) -> bool:
         self._planned_steps = 0
-        return self._prefill_ms is not None and elapsed_ms + self._prefill_ms <= self._budget_ms
+        if self._prefill_ms is None:
+            return False
+        return elapsed_ms + max(0.0, self._prefill_ms - embedded_ms) <= self._budget_ms
 
     def learn_remembered(self, times: ChunkTimes) -> None:
         usable = is_usable(times)
