@@ -111,9 +111,7 @@ def _config_file(given: Path | None, is_tabletop: bool, engine: str) -> Path:
         if not given.is_file():
             raise ConfigError(f"--config must name a parameter file, got {given}")
         return given
-    return share_file(
-        f"config/{TABLETOP if is_tabletop else 'default' if engine == 'cuda' else 'tiny'}.yaml"
-    )
+    return share_file(f"config/{TABLETOP if is_tabletop else 'default' if engine == 'cuda' else 'tiny'}.yaml")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the model sees of the past, written down by an engine's wrapper: times once a second, pictures now and then.
+"""What the model sees of the past, written down by an engine's wrapper.
 
 Pages say it exactly: those of a chunk's view, whatever policy chose them and however cycles ended. Once a
 second the times of the frames in view go to ``kept.jsonl``; at given moments some of them go, as small

@@ -18,7 +18,7 @@ from vla_edge_ros.ros.parameter_file import PARAMETERS, parameters_for
 from vla_edge_ros.ros.parameter_tree import build, leaves
 from vla_edge_ros.tabletop.config import FIRST_SEED
 
-# A namespace of its own: an action must not reach the controller of a robot that happens to be on the network.
+# Its own: an action must not reach the controller of a robot that happens to be on the network.
 NAMESPACE = "vla_benchmark"
 NODE = f"/{NAMESPACE}/vla_reasoner"
 TABLETOP = "tabletop"
@@ -77,7 +77,9 @@ class Plan:
         _check_number("--rate-hz", self.rate_hz, 0.1, 1000.0)
         _check_number("--seed", self.seed, 0, 2**31)
         if self.is_tabletop and not self.uses_ros:
-            raise ConfigError("--source tabletop must run with ROS: the simulated robot is a node; got --no-ros")
+            raise ConfigError(
+                "--source tabletop must run with ROS: the simulated robot is a node; got --no-ros"
+            )
         if self.is_tabletop and self.rate_hz not in (30, 60):
             raise ConfigError(f"--rate-hz must be 30 or 60 for the simulated table, got {self.rate_hz:g}")
         for trial in self.trials():

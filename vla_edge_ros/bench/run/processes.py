@@ -112,4 +112,3 @@ class TrialProcesses:
         lines = [line.strip() for line in text.splitlines()[-LOG_LINES:] if line.strip()]
         errors = [line for line in lines if "error" in line.lower()]
         return printable((errors or lines or ["it said nothing"])[-1])
-

@@ -13,7 +13,7 @@ LINE_EVERY_S = 10.0  # where the output is no terminal
 
 
 class Progress:
-    """``show`` may be called as often as wanted; the other time of a trial is learned from those that ended."""
+    """``show`` may be called as often as wanted; what a trial takes besides is learned from others."""
 
     def __init__(self, plan: Plan, out: TextIO):
         self._plan = plan

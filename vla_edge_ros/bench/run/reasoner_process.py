@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process of a trial that holds the reasoning node; ``run_benchmarks`` starts it, and measures it from outside.
+"""The process of a trial that holds the reasoning node; ``run_benchmarks`` starts and measures it.
 
-The node records its cycles and topics as on a robot. It ends by itself, ``--trial-s`` after the first picture.
+The node records its cycles and topics as on a robot. It ends by itself,
+``--trial-s`` after the first picture.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ LOOK_S = 0.2
 class TrialTimer(Node):
     """Ends the trial in time, and tells how far it is."""
 
-    def __init__(self, reasoner: ReasoningNode, clock: TrialClock, folder: Path, stop: StopRequest):
+    def __init__(self, reasoner: ReasoningNode, trial: TrialClock, folder: Path, stop: StopRequest):
         super().__init__("trial_timer", namespace=NAMESPACE)
-        self._reasoner, self._clock, self._folder, self._stop = reasoner, clock, folder, stop
+        self._reasoner, self._trial, self._folder, self._stop = reasoner, trial, folder, stop
         self._is_over = False
         self.error = ""
 
@@ -47,7 +48,7 @@ class TrialTimer(Node):
 
     def _look(self) -> None:
         try:
-            self._is_over = self._clock.is_over()
+            self._is_over = self._trial.is_over()
         except VlaEdgeError as error:
             self.error = str(error)
             self._stop.request(1)
@@ -61,7 +62,7 @@ class TrialTimer(Node):
         write_state(
             self._folder,
             phase,
-            self._clock.elapsed_s,
+            self._trial.elapsed_s,
             frames_received=frames.written,
             frames_overwritten=frames.overwritten,
             frames_refused=frames.refused,

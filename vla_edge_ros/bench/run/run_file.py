@@ -19,7 +19,14 @@ from vla_edge_ros.errors import ConfigError, SourceError
 RUN_FILE = "run.json"
 FORMAT = 1
 COMPLETE, INCOMPLETE, FAILED, WAITING = "complete", "incomplete", "failed", "not started"
-_PACKAGES = ("numpy", "cupy-cuda12x", "nvidia-cuda-nvrtc-cu12", "opencv-python-headless", "mujoco-core", "mcap")
+_PACKAGES = (
+    "numpy",
+    "cupy-cuda12x",
+    "nvidia-cuda-nvrtc-cu12",
+    "opencv-python-headless",
+    "mujoco-core",
+    "mcap",
+)
 
 
 def new_run_folder(out: Path) -> Path:

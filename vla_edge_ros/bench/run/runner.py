@@ -7,13 +7,12 @@ import time
 from pathlib import Path
 
 from vla_edge_ros.bench.run.device_memory import DeviceMemory
-from vla_edge_ros.bench.run.plan import Plan, Trial
+from vla_edge_ros.bench.run.plan import Plan, Trial, write_parameters
 from vla_edge_ros.bench.run.processes import CAMERA, REASONER, TrialProcesses, commands
 from vla_edge_ros.bench.run.progress import Progress
 from vla_edge_ros.bench.run.run_file import COMPLETE, FAILED, INCOMPLETE, RunFile
 from vla_edge_ros.bench.run.sampler import MemorySampler
 from vla_edge_ros.bench.run.trial_options import PARAMETER_FILE
-from vla_edge_ros.bench.run.plan import write_parameters
 from vla_edge_ros.bench.run.trial_state import DONE, RUNNING, read_state
 from vla_edge_ros.errors import VlaEdgeError
 
