@@ -19,6 +19,7 @@ def shown(kind: str, value: Value) -> str:
         return "–"
     if kind == "text" or isinstance(value, str):
         return str(value)
+    value = 0.0 if abs(value) < 5e-10 else value  # no -0.00
     if kind == "count":
         return f"{value:,.0f}"
     if kind == "share":
@@ -28,7 +29,7 @@ def shown(kind: str, value: Value) -> str:
     if kind == "mb":
         return f"{value:.1f}"
     if kind == "s":
-        return f"{value:.1f}"
+        return f"{value:.2f}"
     assert kind == "number", kind
     return f"{value:.3g}"
 

@@ -127,7 +127,7 @@ def range_chart(ranges: Sequence[Range], alt: str, limit: float | None, limit_na
     The axis is cut at four times the largest 99th percentile, or the limit: a single outlier would press
     all else to its edge. A dot beyond it becomes an arrow with its number.
     """
-    left, right, top, row = 230, 700, 26, 24
+    left, right, top, row = 270, 700, 26, 24
     bottom = top + row * len(ranges)
     largest = max([each.values["max"] for each in ranges] + [1e-6])
     most = max([4 * max(each.values["p99"] for each in ranges), 1.1 * (limit or 0.0), 1e-6])
@@ -177,12 +177,11 @@ def stacked_chart(rows: Mapping[str, Mapping[str, float]], alt: str) -> str:
     return svg(bottom + 46 + 18 * math.ceil(len(names) / 3), alt, drawn)
 
 
-def legend(names: Sequence[str], x: float, y: float) -> list[str]:
+def legend(names: Sequence[str], x: float, y: float, first_colour: int = 0) -> list[str]:
     parts = []
     for index, name in enumerate(names):
         at_x, at_y = x + 185 * (index % 3), y + 18 * (index // 3)
-        parts.append(
-            f'<rect x="{at_x:g}" y="{at_y - 10:g}" width="12" height="12" fill="{colour_of(index)}"/>'
-        )
+        colour = colour_of(first_colour + index)
+        parts.append(f'<rect x="{at_x:g}" y="{at_y - 10:g}" width="12" height="12" fill="{colour}"/>')
         parts.append(text(at_x + 18, at_y, name, "s"))
     return parts

@@ -6,11 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from vla_edge_ros.bench.run import measures
 from vla_edge_ros.bench.run.blocks import Page, Section, Table, Value
 from vla_edge_ros.bench.run.metrics import METRICS
 from vla_edge_ros.bench.run.report import differences_section, notice_of
 from vla_edge_ros.bench.run.trial_data import RunData, read_run
-from vla_edge_ros.bench.run.verdicts import COLUMNS, NOISE, SAME, Comparison, compare_sides
+from vla_edge_ros.bench.run.verdicts import COLUMNS, UNCLEAR, Comparison, compare_sides
 from vla_edge_ros.errors import SourceError
 
 NAME = "comparison"
@@ -32,6 +33,7 @@ def compare(folder_a: Path, folder_b: Path) -> tuple[Page, dict[str, Any]]:
     every = [each for found in by_policy.values() for each in found]
     sections = [_verdict(by_policy), _conditions(a, b)]
     sections += [_policy_section(policy, found) for policy, found in by_policy.items()]
+    sections.append(_memory(a, b, common))
     if method := differences_section(every):
         sections.append(Section("method", "How was this judged?", method.answers[-1:]))
     notices = [f"Run {name}: {notice}" for name, run in (("A", a), ("B", b)) if (notice := notice_of(run))]
@@ -48,8 +50,8 @@ def compare(folder_a: Path, folder_b: Path) -> tuple[Page, dict[str, Any]]:
 
 def _verdict(by_policy: dict[str, list[Comparison]]) -> Section:
     every = [(policy, each) for policy, found in by_policy.items() for each in found]
-    clear = [f"{policy}: {each.sentence}" for policy, each in every if each.verdict not in (SAME, NOISE)]
-    noise = [f"{policy}: {each.metric}" for policy, each in every if each.verdict in (SAME, NOISE)]
+    clear = [f"{policy}: {each.sentence}" for policy, each in every if each.verdict not in UNCLEAR]
+    noise = [f"{policy}: {each.metric}" for policy, each in every if each.verdict in UNCLEAR]
     head = (
         f"{len(clear)} of {len(every)} numbers differ by more than chance explains."
         if clear
@@ -88,6 +90,21 @@ def _conditions(a: RunData, b: RunData) -> Section:
     )
 
 
+def _memory(a: RunData, b: RunData, common: list[str]) -> Section:
+    rows: list[list[Value]] = []
+    for policy in common:
+        left, right = measures.memory(a.of(policy)), measures.memory(b.of(policy))
+        for name in sorted({*left, *right}):
+            peaks = [side.get(name, {}).get("peak_mb") for side in (left, right)]
+            rows.append([f"{policy}, {name}", *peaks])
+    return Section(
+        "memory",
+        "How much memory did each take?",
+        ["Peaks of all trials, from outside. A peak is one number and has no interval."],
+        [Table("Peak memory", [("what", "text"), ("A, MiB", "mb"), ("B, MiB", "mb")], rows)] if rows else [],
+    )
+
+
 def _differing(a: dict[str, Any], b: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     """Parameters by dotted name; where a run is recorded, and what trials change, are left out."""
     left, right = _flat(a), _flat(b)
@@ -106,7 +123,7 @@ def _flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _policy_section(policy: str, found: list[Comparison]) -> Section:
-    clear = [each.metric for each in found if each.verdict not in (SAME, NOISE)]
+    clear = [each.metric for each in found if each.verdict not in UNCLEAR]
     answer = f"More than chance: {', '.join(clear)}." if clear else "All within the noise."
     return Section(
         f"policy-{policy}", policy, [answer], [Table(policy, COLUMNS, [each.row() for each in found])]

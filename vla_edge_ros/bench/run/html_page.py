@@ -21,7 +21,8 @@ figcaption { color: #59636e; font-size: .9rem; }
 table { border-collapse: collapse; margin: 1rem 0; font-size: .9rem; }
 caption { text-align: left; font-weight: 600; padding: .25rem 0; }
 th, td { border-bottom: 1px solid #d1d9e0; padding: .25rem .6rem; text-align: left; vertical-align: top; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th.number, td.number { text-align: right; }
+td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
 @media print { nav { display: none; } h2 { break-after: avoid; } figure, tr { break-inside: avoid; } }
 """
 
@@ -75,16 +76,19 @@ def _figure(figure: Figure) -> str:
 
 
 def _table(table: Table) -> str:
-    head = "".join(f'<th scope="col">{escape(title)}</th>' for title, _ in table.columns)
+    head = "".join(f'<th scope="col"{_css(kind)}>{escape(title)}</th>' for title, kind in table.columns)
     rows = []
     for cells in table.cells():
         written = [f'<th scope="row">{escape(cells[0])}</th>']
         for text, (_, kind) in zip(cells[1:], table.columns[1:], strict=True):
-            css = "" if kind == "text" else ' class="number"'
-            written.append(f"<td{css}>{escape(text)}</td>")
+            written.append(f"<td{_css(kind)}>{escape(text)}</td>")
         rows.append(f"<tr>{''.join(written)}</tr>")
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.caption)}">'
         f"<table><caption>{escape(table.caption)}</caption><thead><tr>{head}</tr></thead>\n"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def _css(kind: str) -> str:
+    return "" if kind == "text" else ' class="number"'

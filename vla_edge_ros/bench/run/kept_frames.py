@@ -25,7 +25,7 @@ from vla_edge_ros.types import NS_PER_S, CacheView
 
 KEPT_FILE = "kept.jsonl"
 PICTURE_WIDTH = 64  # pixels; more would say no more at the size of a report
-SHOWN = 16  # pictures a moment
+SHOWN = 12  # pictures a moment
 LOOK_S = 1.0
 
 

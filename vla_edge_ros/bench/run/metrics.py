@@ -63,9 +63,13 @@ def _chunk(trial: TrialData) -> list[float]:
     return [r.times.total_ms for r in trial.cycles if r.times is not None and r.times.completed]
 
 
+def _succeeded(trial: TrialData) -> list[float]:
+    return [float(episode.succeeded) for episode in trial.episodes]
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """``share``: of the quantile; None for a rate of cycles. Lower is better for each."""
+    """``share``: of the quantile; None for a rate."""
 
     key: str
     title: str
@@ -114,5 +118,6 @@ METRICS = (
     Metric("to_action_p50", "picture to action, median", _to_action, 0.5),
     Metric("to_action_p99", "picture to action, 99th percentile", _to_action, 0.99),
     Metric("chunk_p50", "one chunk, median", _chunk, 0.5),
+    Metric("success", "episodes that succeeded", _succeeded),
     Metric("chunk_p99", "one chunk, 99th percentile", _chunk, 0.99),
 )

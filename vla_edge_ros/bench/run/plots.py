@@ -28,8 +28,12 @@ def plot(
     from_zero: bool = True,
     marks: Mapping[str, float] | None = None,
     height: float = 300,
+    first_colour: int = 0,
 ) -> str:
-    """``series``: x and y by name; ``titles``: of the axes; ``marks``: vertical lines by name."""
+    """``series``: x and y by name; ``titles``: of the axes; ``marks``: vertical lines by name.
+
+    ``first_colour``: number of the first series' colour, where another figure shows it too.
+    """
     left, right, top = 70, 740, 22
     bottom = top + height
     xs = [x for points in series.values() for x, _ in points] or [0.0, 1.0]
@@ -52,7 +56,7 @@ def plot(
         ends = (max(x_axis.low, y_axis.low), min(x_axis.high, y_axis.high))
         (x1, y1), (x2, y2) = ((x_axis.at(end), y_axis.at(end)) for end in ends)
         parts.append(line(x1, y1, x2, y2, INK, 1, "4 3"))
-    for index, points in enumerate(series.values()):
+    for index, points in enumerate(series.values(), start=first_colour):
         placed = [f"{x_axis.at(x):g},{y_axis.at(y):g}" for x, y in _thinned(points)]
         if joined:
             parts.append(
@@ -67,7 +71,7 @@ def plot(
             )
     parts.append(text(left, 14, titles[1], "s"))
     parts.append(text(right, bottom + 32, titles[0], "s", "end"))
-    parts += legend(list(series), left, bottom + 50)
+    parts += legend(list(series), left, bottom + 50, first_colour)
     return svg(bottom + 58 + 18 * math.ceil(len(series) / 3), alt, parts)
 
 

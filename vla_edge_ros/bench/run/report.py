@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from vla_edge_ros.bench.run import measures, sections_state, sections_time
-from vla_edge_ros.bench.run.blocks import Page, Section, Table
+from vla_edge_ros.bench.run.blocks import Page, Section, Table, shown
 from vla_edge_ros.bench.run.html_page import render_html
 from vla_edge_ros.bench.run.markdown_page import render_markdown
 from vla_edge_ros.bench.run.metrics import METRICS
-from vla_edge_ros.bench.run.retention import SAME, retention, same_kept
+from vla_edge_ros.bench.run.retention import SAME, is_one_rule, retention, same_kept
 from vla_edge_ros.bench.run.trial_data import RunData
-from vla_edge_ros.bench.run.verdicts import COLUMNS, NOISE, Comparison, compare_sides
-from vla_edge_ros.bench.run.verdicts import SAME as EQUAL
+from vla_edge_ros.bench.run.verdicts import COLUMNS, MACHINE, UNCLEAR, Comparison, by_control, compare_sides
 
 NAME = "report"
 FIGURES = "figures"
@@ -27,11 +26,15 @@ def comparisons_of(run: RunData) -> list[Comparison]:
     """Each policy against the first one."""
     first, *others = run.policies
     count = len(others) * len(METRICS)
-    return [
+    found = [
         comparison
         for other in others
         for comparison in compare_sides((first, run.of(first)), (other, run.of(other)), count)
     ]
+    one, same = SAME
+    if one in run.policies and same in run.policies and is_one_rule(run):
+        found = by_control(found, compare_sides((one, run.of(one)), (same, run.of(same)), count))
+    return found
 
 
 def page_of(run: RunData, comparisons: Sequence[Comparison]) -> Page:
@@ -135,9 +138,11 @@ def differences_section(comparisons: Sequence[Comparison]) -> Section | None:
     """None where nothing is compared."""
     if not comparisons:
         return None
-    clear = [each for each in comparisons if each.verdict not in (EQUAL, NOISE)]
-    noise = [each for each in comparisons if each.verdict in (EQUAL, NOISE)]
-    answers = [each.sentence for each in clear] or ["Nothing: every difference is within the noise."]
+    clear = [each for each in comparisons if each.verdict not in UNCLEAR]
+    noise = [each for each in comparisons if each.verdict in UNCLEAR]
+    answers = [each.sentence for each in clear] or [
+        "Nothing: every difference is within the noise of the machine."
+    ]
     if noise and clear:
         names = sorted({f"{each.metric} ({each.second})" for each in noise})
         answers.append(f"Within the noise, or equal: {'; '.join(names)}.")
@@ -146,11 +151,11 @@ def differences_section(comparisons: Sequence[Comparison]) -> Section | None:
         f"all {len(comparisons)} comparisons (Bonferroni). Seconds are resampled as a whole, since cycles "
         "of a second share what the machine does. Maxima are not compared: an extreme value has no interval."
     )
-    control = [each for each in clear if {each.first, each.second} == set(SAME)]
-    if control:
+    machine = [each for each in noise if each.verdict == MACHINE]
+    if machine:
         answers.append(
-            "fifo and sliding_window are one rule, so what is clear between them came from the machine: "
-            "read other differences of that size as noise too."
+            "fifo and sliding_window are one rule, so what differs between them is the machine. No more than "
+            f"that differs: {'; '.join(sorted(f'{each.metric} ({each.second})' for each in machine))}."
         )
     table = Table("Every comparison", COLUMNS, [each.row() for each in comparisons])
     return Section("differences", "What differs by more than chance?", answers, [table])
@@ -173,11 +178,12 @@ def _summary(run: RunData, comparisons: Sequence[Comparison]) -> Section:
         ("no fresh action", "share"), ("latency p50, ms", "ms"), ("p99, ms", "ms"),
         ("picture to action p99, ms", "ms"), ("peak memory, MiB", "mb"), ("looks back, s", "s"),
     ]  # fmt: skip
-    clear = [each for each in comparisons if each.verdict not in (EQUAL, NOISE)]
+    clear = [each for each in comparisons if each.verdict not in UNCLEAR]
     return Section(
         "summary",
         "In short",
         [
+            _in_words(rows, run.trials[0].deadline_ms),
             _weights(run),
             f"{len(clear)} of {len(comparisons)} differences between policies are more than chance explains; "
             "the section on differences names them."
@@ -185,6 +191,20 @@ def _summary(run: RunData, comparisons: Sequence[Comparison]) -> Section:
             else "One policy was measured, so nothing is compared.",
         ],
         [Table("Each policy at a glance", columns, rows)],
+    )
+
+
+def _in_words(rows: Sequence[Sequence[Any]], deadline_ms: float) -> str:
+    """``rows``: of the table below it."""
+
+    def span(kind: str, place: int) -> str:
+        ends = [shown(kind, end([row[place] for row in rows])) for end in (min, max)]
+        return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+    return (
+        f"Deadline misses {span('share', 3)}, cycles without a fresh action {span('share', 4)}; fresh "
+        f"actions after {span('ms', 6)} ms at the 99th percentile, of a deadline of {deadline_ms:g} ms; "
+        f"peak memory {span('mb', 8)} MiB."
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vla_edge_ros.bench.run.trial_data import TrialData
+from vla_edge_ros.bench.run.trial_data import RunData, TrialData
 from vla_edge_ros.config import CacheConfig
 from vla_edge_ros.kv_cache.eviction import make_policy
 from vla_edge_ros.kv_cache.frame_memory import FrameMemory
@@ -50,15 +50,9 @@ def _largest_hole(note: dict[str, Any]) -> float:
     return float(np.diff(note["kept_s"]).max()) if len(note["kept_s"]) > 1 else 0.0
 
 
-def looks_that_are_the_latest(trials: Sequence[TrialData]) -> tuple[int, int]:
-    """How many looks held exactly the newest frames, without one left out between them; and all looks.
-
-    By the numbers of chunks. One that was aborted has a number and is not kept, so a look beside it may
-    count as a gap.
-    """
-    looks = [note for trial in trials for note in _measured_looks(trial)]
-    even = sum(bool((np.diff(note["chunks"]) == 1).all()) for note in looks)
-    return even, len(looks)
+def is_one_rule(run: RunData) -> bool:
+    """Whether ``fifo`` and ``sliding_window`` forget the same frames: without a window of its own length."""
+    return not run.trials[0].config["cache"]["window_frames"]
 
 
 def same_kept(trials: Sequence[TrialData]) -> dict[str, Any]:

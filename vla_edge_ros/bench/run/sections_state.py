@@ -9,7 +9,7 @@ from vla_edge_ros.bench.run import measures
 from vla_edge_ros.bench.run.blocks import Figure, Section, Table, shown
 from vla_edge_ros.bench.run.charts import Bar, bar_chart
 from vla_edge_ros.bench.run.plots import plot, strips
-from vla_edge_ros.bench.run.retention import SAME, looks_that_are_the_latest, retention, same_kept
+from vla_edge_ros.bench.run.retention import SAME, is_one_rule, retention, same_kept
 from vla_edge_ros.bench.run.sampler import DEVICE
 from vla_edge_ros.bench.run.trial_data import RunData, TrialData
 
@@ -76,17 +76,20 @@ def retention_section(run: RunData) -> Section:
     found = {policy: each for policy, each in found.items() if each["looks"]}
     rows, said = [], []
     for policy, each in found.items():
-        even, looks = looks_that_are_the_latest(run.of(policy))
         rows.append(
-            [policy, looks, each["frames"], each["oldest_s"], each["median_age_s"], each["largest_hole_s"],
-             even]
+            [policy, each["looks"], each["frames"], each["oldest_s"], each["median_age_s"],
+             each["largest_hole_s"]]
         )  # fmt: skip
         said.append(f"{policy} reaches {each['oldest_s']:.1f} s back with {each['frames']:.0f} frames")
     columns = [
         ("policy", "text"), ("looks", "count"), ("frames in view", "count"), ("oldest, s", "s"),
-        ("median age, s", "s"), ("largest hole, s", "s"), ("looks without a hole", "count"),
+        ("median age, s", "s"), ("largest hole, s", "s"),
     ]  # fmt: skip
-    figures = [_kept_over_time(run.of(policy)[0], policy) for policy in found]
+    figures = [
+        _kept_over_time(run.of(policy)[0], policy, index)
+        for index, policy in enumerate(run.policies)
+        if policy in found
+    ]
     figures += [figure for policy in found if (figure := _thumbnails(run.of(policy)[0], policy))]
     return Section(
         "retention",
@@ -104,8 +107,8 @@ def retention_section(run: RunData) -> Section:
 
 def same_rule(run: RunData) -> str:
     """That two of the policies are one rule here, and what shows it."""
-    window = run.trials[0].config["cache"]["window_frames"]
-    if window:
+    if not is_one_rule(run):
+        window = run.trials[0].config["cache"]["window_frames"]
         return f"sliding_window keeps the newest {window} frames here, fifo as many as the cache holds."
     each = same_kept(run.trials)
     shown_by = (
@@ -125,7 +128,7 @@ def same_rule(run: RunData) -> str:
     )
 
 
-def _kept_over_time(trial: TrialData, policy: str) -> Figure:
+def _kept_over_time(trial: TrialData, policy: str, colour: int) -> Figure:
     points = [(note["at_s"], kept_s) for note in trial.kept for kept_s in note["kept_s"]]
     last = trial.kept[-1]
     alt = (
@@ -134,7 +137,7 @@ def _kept_over_time(trial: TrialData, policy: str) -> Figure:
     )
     drawing = plot(
         {policy: points}, alt, ("time of the trial, s", "a frame in view was taken at, s"), joined=False,
-        from_zero=False, height=190,
+        from_zero=False, height=190, first_colour=colour,
     )  # fmt: skip
     caption = f"{policy}: a vertical line through the dots meets the frames in view at that moment"
     return Figure(f"kept-{policy}", caption, alt, drawing)
@@ -151,14 +154,18 @@ def _thumbnails(trial: TrialData, policy: str) -> Figure | None:
         except (OSError, ValueError):  # the trial was ended while it was written
             continue
         rows.append(
-            (f"at {note['at_s']:.0f} s", pictures, [f"{shown_s:.1f} s" for shown_s in note["shown_s"]])
+            (
+                f"at {note['at_s']:.0f} s",
+                pictures,
+                [f"{max(0.0, shown_s):.1f} s" for shown_s in note["shown_s"]],
+            )
         )
         words.append(f"at {note['at_s']:.0f} s from {note['shown_s'][0]:.1f} to {note['shown_s'][-1]:.1f} s")
     if not rows:
         return None
     alt = f"Pictures that {policy} has in view, evenly chosen: {'; '.join(words)}"
     caption = (
-        f"{policy}: up to 16 of the frames in view, from the oldest to the newest, and when they were taken"
+        f"{policy}: up to 12 of the frames in view, from the oldest to the newest, and when they were taken"
     )
     return Figure(f"pictures-{policy}", caption, alt, strips(rows, alt))
 
@@ -178,8 +185,13 @@ def decoding_section(run: RunData) -> Section:
         f"accepted draft an action takes {one['action_tokens']} passes, the frame's own included."
     )
     drafted = sum(each["drafted"] for each in found.values())
-    if one["mode"] != "parallel" and not drafted:
-        mode += " No chunk carried a draft (the NumPy engine uses none)."
+    saved = max(one["action_tokens"] - each["passes_mean"] for each in found.values())
+    if one["mode"] != "parallel" and drafted:
+        mode += (
+            f" Drafts saved {shown('ms', max(0.0, saved))} passes an action at most, in the mean of a policy."
+        )
+    if run.document["plan"]["engine"] == "numpy" and drafted:
+        mode += " The NumPy engine is offered drafts and checks none."
     passes = {
         policy: ", ".join(f"{count} passes {times:,}" for count, times in each["passes"].items()) or "none"
         for policy, each in found.items()
@@ -190,7 +202,7 @@ def decoding_section(run: RunData) -> Section:
     bars = [Bar(policy, each["passes_mean"], passes[policy]) for policy, each in found.items()]
     columns = [
         ("policy", "text"), ("fresh actions", "count"), ("passes an action", "number"),
-        ("with a draft", "count"), ("same tokens as the action before", "count"), ("of", "count"),
+        ("offered a draft", "count"), ("same tokens as the action before", "count"), ("of", "count"),
     ]  # fmt: skip
     return Section(
         "decoding",

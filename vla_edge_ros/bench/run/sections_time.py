@@ -137,7 +137,7 @@ def fallback_section(run: RunData) -> Section:
         for policy, parts in shares.items()
     )
     answers = [
-        f"The robot got something else than a fresh action: {'; '.join(said)}.",
+        f"The robot got something other than a fresh action: {'; '.join(said)}.",
         "refused: predicted not to end in time; aborted and late: started and not in time; no_new_frame: no "
         "picture had come since the last cycle.",
     ]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from vla_edge_ros.bench.run.blocks import Value, shown
@@ -17,6 +17,8 @@ SMALL_SHARE_OF_DEADLINE = 0.01
 SMALL_SHARE = 0.001
 
 SAME, NOISE, SMALL, ONCE, REAL = "equal", "noise", "real but small", "clear in these starts", "real"
+MACHINE = "no more than one rule under two names"
+UNCLEAR = (SAME, NOISE, MACHINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ _WORDS = {
         f"it again, only --repeats {TRIALS_FOR_STARTS} or more can tell"
     ),
     REAL: "more than chance, also from start to start",
+    MACHINE: "no more than fifo and sliding_window differ here, which are one rule: noise of the machine",
 }
 
 
@@ -96,6 +99,17 @@ def compare_sides(
         verdict = judge(metric, a, b, difference, deadline_ms)
         found.append(Comparison(first[0], second[0], metric.title, metric.kind, a, b, difference, verdict))
     return found
+
+
+def by_control(found: Sequence[Comparison], control: Sequence[Comparison]) -> list[Comparison]:
+    """``control``: of two names of one rule. What differs no more than they do came from the machine."""
+    least = {each.metric: abs(each.difference.value) for each in control}
+    return [
+        replace(each, verdict=MACHINE)
+        if each.verdict not in (SAME, NOISE) and abs(each.difference.value) <= least.get(each.metric, -1.0)
+        else each
+        for each in found
+    ]
 
 
 def judge(metric: Metric, a: Estimate, b: Estimate, difference: Difference, deadline_ms: float) -> str:
