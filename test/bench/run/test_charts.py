@@ -61,7 +61,9 @@ def test_any_ranges_stay_inside(values, limit):
 
 
 def test_an_outlier_becomes_an_arrow_and_does_not_press_the_rest_flat():
-    text = range_chart([Range("x", {"p50": 10, "p95": 12, "p99": 13, "max": 9000}, 0)], "alt", 33.0, "deadline")
+    text = range_chart(
+        [Range("x", {"p50": 10, "p95": 12, "p99": 13, "max": 9000}, 0)], "alt", 33.0, "deadline"
+    )
     assert "→ 9000 ms" in text and float(drawn(text, "rect")[1]["width"]) > 60
 
 

@@ -86,7 +86,9 @@ def test_a_slower_run_is_named_with_its_interval_and_what_is_not_known(tmp_path)
     slow = run(tmp_path / "b", 14.0, 2, parameters={"model.preset": "tiny", "cache.capacity_slots": 2048})
     page, document = compare(run(tmp_path / "a", 10.0, 1), slow)
     said = " ".join(page.sections[0].answers)
-    assert "fifo: latency, median:" in said and "for A" in said and "only --repeats 3 or more can tell" in said
+    assert (
+        "fifo: latency, median:" in said and "for A" in said and "only --repeats 3 or more can tell" in said
+    )
     found = {each["metric"]: each for each in document["comparisons"]["fifo"]}["latency, median"]
     assert found["difference"]["low"] < 4.0 < found["difference"]["high"]
     assert "cache.capacity_slots" in page.sections[1].answers[0]

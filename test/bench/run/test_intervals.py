@@ -48,9 +48,7 @@ def test_blocks_hold_every_sample_once(lengths, size):
 
 def test_independent_events_have_a_design_effect_near_one():
     rng = np.random.default_rng(1)
-    effects = [
-        design_effect(blocks([(rng.random(3000) < 0.1).astype(float)], SECOND)) for _ in range(50)
-    ]
+    effects = [design_effect(blocks([(rng.random(3000) < 0.1).astype(float)], SECOND)) for _ in range(50)]
     assert 1.0 <= np.mean(effects) < 1.2
 
 

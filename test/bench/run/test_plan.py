@@ -79,7 +79,10 @@ def test_options_reach_the_configuration():
 @pytest.mark.parametrize(
     ("typed", "says"),
     [
-        (["--policies", "fifo", "novelti"], "--policies must be among .* got 'novelti'; did you mean novelty"),
+        (
+            ["--policies", "fifo", "novelti"],
+            "--policies must be among .* got 'novelti'; did you mean novelty",
+        ),
         (["--policies", "fifo", "fifo"], "--policies must name each policy once, got fifo fifo"),
         (["--duration", "nan"], "--duration must be from 1 to 86400, got nan"),
         (["--duration", "0"], "--duration must be from 1 to 86400, got 0"),
@@ -91,7 +94,10 @@ def test_options_reach_the_configuration():
         (["--source", "tabletop", "--rate-hz", "50"], "--rate-hz must be 30 or 60"),
         (["--period-ms", "1"], "timing.margin_ms"),
         (["--config", "nowhere.yaml"], "--config must name a parameter file, got nowhere.yaml"),
-        (["-p", "cache.protect:=4"], "-p must name a parameter of the reasoner, got 'cache.protect'; did you"),
+        (
+            ["-p", "cache.protect:=4"],
+            "-p must name a parameter of the reasoner, got 'cache.protect'; did you",
+        ),
         (["-p", "cache.protect_latest"], "-p must be name:=value, got 'cache.protect_latest'"),
         (["-p", "cache.protect_latest:=[1"], "-p cache.protect_latest must have a value as YAML writes it"),
         (["-p", "cache.protect_latest:=high"], "cache.protect_latest must be of type integer, got 'high'"),
