@@ -63,6 +63,18 @@ def test_a_gpu_that_works_is_used_with_the_large_model():
     assert chosen.config(chosen.trials()[0]).model.preset == "qwen2.5-coder-1.5b"
 
 
+def test_an_engine_that_a_parameter_file_names_is_not_overruled(tmp_path):
+    file = tmp_path / "own.yaml"
+    own = {"engine": {"name": "numpy"}, "model": {"preset": "tiny"}, "cache": {"capacity_slots": 1024}}
+    file.write_text(yaml.safe_dump({"/**": {"ros__parameters": own}}))
+    gpu = ("cuda", "")
+    assert made("--config", str(file), check=lambda: gpu).engine == "numpy"
+    assert made("--config", str(file), "--engine", "cuda", check=lambda: gpu).engine == "cuda"
+    assert made("-p", "engine.name:=numpy", check=lambda: gpu).engine == "numpy"
+    with pytest.raises(ConfigError, match="engine.name must be one of auto, numpy, cuda, got 'tpu'"):
+        made("-p", "engine.name:=tpu")
+
+
 def test_the_simulated_table_brings_its_weights_and_its_rate():
     chosen = made("--source", "tabletop")
     assert chosen.rate_hz == 30 and chosen.parameters["model.path"].endswith("tabletop-1024")

@@ -69,11 +69,11 @@ def parser() -> argparse.ArgumentParser:
 def plan_of(options: argparse.Namespace, check: Check) -> Notes:
     """``check`` tells which engine works here, and why not CUDA. Raises ``ConfigError``, ``SourceError``."""
     is_tabletop = options.source == TABLETOP
-    engine, lines = options.engine, []
+    engine, lines = _engine_asked_for(options), []
     if engine == "auto":
         engine, reason = ("numpy", "") if is_tabletop else check()
         if reason:
-            lines.append(f"no GPU can be used ({reason}): the NumPy engine runs the tiny model")
+            lines.append(f"no GPU can be used, so the NumPy engine runs: {reason}")
     file = _config_file(options.config, is_tabletop, engine)
     given = reasoner_parameters(file, options.parameter)
     if is_tabletop and options.config is None:
@@ -100,6 +100,16 @@ def plan_of(options: argparse.Namespace, check: Check) -> Notes:
         parameters=given,
     )
     return Notes(plan, tuple(lines))
+
+
+def _engine_asked_for(options: argparse.Namespace) -> str:
+    """By ``--engine``, else by the user's own parameters; ``auto`` where neither says."""
+    if options.engine != "auto":
+        return str(options.engine)
+    typed = [rule for rule in options.parameter if rule.startswith("engine.name:=")]
+    if options.config is not None and options.config.is_file():
+        return str(reasoner_parameters(options.config, typed).get("engine.name", "auto"))
+    return typed[-1].partition(":=")[2] if typed else "auto"
 
 
 def _absolute(source: str) -> str:

@@ -4,7 +4,7 @@
 Pages say it exactly: those of a chunk's view, whatever policy chose them and however cycles ended. Once a
 second the times of the frames in view go to ``kept.jsonl``; at given moments some of them go, as small
 pictures, to ``kept_<number>.npy``. Only frames in the cache are held, and a thread writes: the reasoning
-thread pays some ten microseconds a chunk for it.
+thread pays 20 to 30 us a chunk for it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ import argparse
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -45,14 +46,29 @@ def measure(options: argparse.Namespace, typed: Sequence[str]) -> int:
         "Ctrl-C ends early and keeps what was measured"
     )
     run_file = RunFile(folder, plan, shlex.join(["run_benchmarks", *typed]))
-    signal.signal(signal.SIGTERM, _as_interrupt)
-    try:
-        is_whole = run_trials(plan, folder, run_file, progress)
-    finally:
-        run_file.end()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the report takes seconds, and may be written again
+    with _sigterm_interrupts():
+        try:
+            is_whole = run_trials(plan, folder, run_file, progress)
+        finally:
+            run_file.end()
     tell(write_report(read_run(folder)))
-    return 0 if is_whole else INTERRUPTED
+    if not is_whole:
+        return INTERRUPTED
+    return 0 if run_file.document["complete"] else 1
+
+
+@contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does: a supervisor's stop keeps what was measured too."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def tell(files: Sequence[Path]) -> None:
@@ -81,13 +97,9 @@ def _require_ros() -> None:
         ) from error
 
 
-def _as_interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 @console_program
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0, 1 for what the user can mend, 130 after Ctrl-C."""
+    """0; 1 for what the user can mend, or a trial that failed; 130 after Ctrl-C."""
     typed = sys.argv[1:] if arguments is None else list(arguments)
     try:
         options = parse(typed)
