@@ -191,12 +191,14 @@ def test_a_run_that_was_interrupted_says_so_before_all_else(tmp_path):
     document = json.loads((made / RUN_FILE).read_text())
     document["trials"][1]["status"] = INCOMPLETE
     document["complete"] = False
+    document["trials"][0]["other_cores"] = 1.26
     (made / RUN_FILE).write_text(json.dumps(document))
     table = next(made.glob("trials/novelty-1/recording/*/cycles.csv"))
     table.write_bytes(table.read_bytes()[:30_000])  # in the middle of a row
     run = read_run(made)
     text = page_of(run, comparisons_of(run)).notice
     assert "Incomplete: of 2 trials 1 did not run to their end: novelty-1 (incomplete)" in text
+    assert "Other programs took up to 1.3 of" in text
     write_report(run)
     assert 'role="alert">Incomplete' in (made / "report.html").read_text(encoding="utf-8")
 

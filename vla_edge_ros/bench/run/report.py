@@ -20,6 +20,7 @@ from vla_edge_ros.bench.run.verdicts import COLUMNS, MACHINE, UNCLEAR, Compariso
 
 NAME = "report"
 FIGURES = "figures"
+BUSY_CORES = 0.3  # an idle system takes some hundredths of one
 
 
 def comparisons_of(run: RunData) -> list[Comparison]:
@@ -60,15 +61,22 @@ def page_of(run: RunData, comparisons: Sequence[Comparison]) -> Page:
 
 
 def notice_of(run: RunData) -> str:
-    """Empty for a run that is whole."""
-    if run.is_complete:
-        return ""
+    """Empty for a run that is whole, on a machine that did little else."""
     trials = run.document["trials"]
     missing = [f"{trial['name']} ({trial['status']})" for trial in trials if trial["status"] != "complete"]
-    return (
-        f"Incomplete: of {len(trials)} trials {len(missing)} did not run to their end: {', '.join(missing)}. "
-        "What was measured until then is below."
-    )
+    notices = []
+    if not run.is_complete:
+        notices.append(
+            f"Incomplete: of {len(trials)} trials {len(missing)} did not run to their end: "
+            f"{', '.join(missing)}. What was measured until then is below."
+        )
+    others = [trial.other_cores for trial in run.trials if trial.other_cores is not None]
+    if others and max(others) > BUSY_CORES:
+        notices.append(
+            f"Other programs took up to {max(others):.1f} of {run.document['machine']['cores']} cores "
+            "meanwhile: these are numbers of a busy machine."
+        )
+    return " ".join(notices)
 
 
 def measures_of(run: RunData) -> dict[str, Any]:
@@ -198,7 +206,8 @@ def _in_words(rows: Sequence[Sequence[Any]], deadline_ms: float) -> str:
     """``rows``: of the table below it."""
 
     def span(kind: str, place: int) -> str:
-        ends = [shown(kind, end([row[place] for row in rows])) for end in (min, max)]
+        values = [row[place] for row in rows if math.isfinite(row[place])] or [math.nan]
+        ends = [shown(kind, end(values)) for end in (min, max)]
         return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
     return (

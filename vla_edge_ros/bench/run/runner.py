@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from vla_edge_ros.bench.run.device_memory import DeviceMemory
+from vla_edge_ros.bench.run.machine_load import cpu_times, other_cores
 from vla_edge_ros.bench.run.plan import Plan, Trial, write_parameters
 from vla_edge_ros.bench.run.processes import CAMERA, REASONER, TrialProcesses, commands
 from vla_edge_ros.bench.run.progress import Progress
@@ -62,6 +63,7 @@ def run_trial(
     own.mkdir(parents=True)
     write_parameters(own / PARAMETER_FILE, plan.values(trial, str(own / RECORDING)))
     run_file.note(number, device_mb_before=device.used_mb())
+    load = cpu_times()
     processes = TrialProcesses(commands(plan, trial, own), own)
     began_s = time.monotonic()
     sampler = MemorySampler(own, processes.pids, device)
@@ -83,6 +85,7 @@ def run_trial(
     finally:
         sampler.stop()
         processes.stop()
+        run_file.note(number, other_cores=round(other_cores(load, cpu_times()), 3))
 
 
 def _judge(codes: dict[str, int], processes: TrialProcesses, folder: Path) -> None:

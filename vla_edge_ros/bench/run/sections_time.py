@@ -277,12 +277,20 @@ def camera_section(run: RunData) -> Section:
 def trials_table(trials: list[TrialData]) -> Table:
     """What each trial measured, its warm-up apart."""
     rows: list[list[Value]] = [
-        [trial.name, trial.seed, trial.status, len(trial.warmup), len(trial.cycles), trial.error]
+        [
+            trial.name,
+            trial.seed,
+            trial.status,
+            len(trial.warmup),
+            len(trial.cycles),
+            trial.other_cores,
+            trial.error,
+        ]
         for trial in trials
     ]
     columns = [
         ("trial", "text"), ("seed", "count"), ("status", "text"), ("warm-up cycles", "count"),
-        ("measured cycles", "count"), ("error", "text"),
+        ("measured cycles", "count"), ("cores busy with others", "number"), ("error", "text"),
     ]  # fmt: skip
     return Table("Trials, in their order", columns, rows)
 

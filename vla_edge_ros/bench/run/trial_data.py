@@ -38,6 +38,7 @@ class TrialData:
     cycles: Sequence[CycleRecord] = ()
     memory: Sequence[MemorySample] = ()
     device_mb_before: float | None = None
+    other_cores: float | None = None
     kept: Sequence[dict[str, Any]] = ()
     episodes: Sequence[EpisodeResult] = ()
     state: dict[str, Any]
@@ -119,6 +120,7 @@ def _read_trial(folder: Path, entry: dict[str, Any], plan: dict[str, Any]) -> Tr
         cycles=cycles,
         memory=[replace(sample, at_s=sample.at_s - begun_s) for sample in read_samples(own / MEMORY_FILE)],
         device_mb_before=entry.get("device_mb_before"),
+        other_cores=entry.get("other_cores"),
         kept=_notes(own / KEPT_FILE),
         episodes=read_results(own / EPISODES_FILE),
         state=read_state(own),
