@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from made_run import calm, plan, write_run
 
 from vla_edge_ros.bench.run.blocks import shown
+from vla_edge_ros.bench.run.measures import camera
 from vla_edge_ros.bench.run.report import comparisons_of, page_of, write_report
 from vla_edge_ros.bench.run.run_file import INCOMPLETE, RUN_FILE
 from vla_edge_ros.bench.run.trial_data import read_run, split
@@ -107,6 +109,24 @@ def test_an_even_camera_has_no_jitter_but_that_of_the_made_stamps(document):
     camera = document["measures"]["fifo"]["camera"]
     assert camera["off_ms_max"] == pytest.approx(2 * 1000 / 60 - 33.0, abs=1e-3)
     assert camera["late_by_a_period"] == 0 and camera["pauses"] == 0
+
+
+def test_a_camera_that_stops_for_a_while_is_counted_apart(tmp_path):
+    """0.5 s without a picture, and one picture that came a period late."""
+
+    def records(trial):
+        made = list(calm(trial))
+        for index, record in enumerate(made):
+            late_ns = (index >= 300) * 500_000_000 + (index == 200) * 16_666_667
+            made[index] = replace(record, frame_stamp_ns=record.frame_stamp_ns + late_ns)
+        return made
+
+    run = read_run(write_run(tmp_path / "stop", plan(policies=("fifo",)), records))
+    found = camera(run.of("fifo"), 60.0)
+    assert (found["pauses"], found["late_by_a_period"]) == (1, 1)
+    assert found["longest_pause_ms"] == pytest.approx(533.0) and found["off_ms_max"] == pytest.approx(
+        17.0, abs=0.1
+    )
 
 
 def test_every_table_of_the_page_has_the_numbers_of_the_json_file(document, page):

@@ -19,8 +19,8 @@ from vla_edge_ros.runtime.metrics import Quantiles
 from vla_edge_ros.types import NS_PER_MS, ActionSource, CycleRecord, Outcome
 from vla_edge_ros.wilson import wilson_interval
 
-# A camera that is silent for longer pauses, as the simulated table does between two episodes.
-PAUSE_PERIODS = 10
+# A camera that is silent for so many periods pauses, as the simulated table does between two episodes.
+PAUSE_PERIODS = 4
 STAGES = ("frame_age", "vision", "prefill", "decode", "chunk", "latency", "to_action")
 
 
@@ -120,7 +120,7 @@ def camera(trials: Sequence[TrialData], rate_hz: float) -> dict[str, Any]:
     has no number, so it shows as one period too much.
     """
     period_ms = 1000.0 / rate_hz
-    off, pauses, lost = [], 0, 0
+    off, pauses, lost, longest_ms = [], 0, 0, 0.0
     for trial in trials:
         stamped = {r.frame_sequence: r.frame_stamp_ns for r in trial.cycles if r.frame_sequence > 0}
         numbers = np.array(sorted(stamped))
@@ -128,6 +128,7 @@ def camera(trials: Sequence[TrialData], rate_hz: float) -> dict[str, Any]:
         steps, gaps_ms = np.diff(numbers), np.diff(stamps_ms)
         is_pause = gaps_ms > (steps + PAUSE_PERIODS) * period_ms
         pauses += int(is_pause.sum())
+        longest_ms = max([longest_ms, *gaps_ms[is_pause].tolist()])
         deviation = (gaps_ms - steps * period_ms)[~is_pause]
         lost += int(np.maximum(0, np.round(deviation / period_ms)).sum())
         off += deviation.tolist()
@@ -136,6 +137,7 @@ def camera(trials: Sequence[TrialData], rate_hz: float) -> dict[str, Any]:
         **{f"off_ms_{name}": absolute[name] for name in ("p50", "p95", "p99", "max")},
         "gaps": len(off),
         "pauses": pauses,
+        "longest_pause_ms": longest_ms,
         "late_by_a_period": lost,
         "frames_received": sum(int(trial.state.get("frames_received", 0)) for trial in trials),
         "frames_refused": sum(int(trial.state.get("frames_refused", 0)) for trial in trials),

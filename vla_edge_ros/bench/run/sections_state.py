@@ -190,7 +190,7 @@ def decoding_section(run: RunData) -> Section:
         mode += (
             f" Drafts saved {shown('ms', max(0.0, saved))} passes an action at most, in the mean of a policy."
         )
-    if run.document["plan"]["engine"] == "numpy" and drafted:
+    if one["mode"] != "parallel" and run.document["plan"]["engine"] == "numpy" and drafted:
         mode += " The NumPy engine is offered drafts and checks none."
     passes = {
         policy: ", ".join(f"{count} passes {times:,}" for count, times in each["passes"].items()) or "none"

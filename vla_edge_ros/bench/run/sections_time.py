@@ -242,12 +242,13 @@ def camera_section(run: RunData) -> Section:
     found = {policy: measures.camera(run.of(policy), rate_hz) for policy in run.policies}
     rows = [
         [policy, each["gaps"], *(each[f"off_ms_{name}"] for name in QUANTILES), each["late_by_a_period"],
-         each["pauses"], each["frames_received"], each["frames_refused"]]
+         each["pauses"], each["longest_pause_ms"], each["frames_received"], each["frames_refused"]]
         for policy, each in found.items()
     ]  # fmt: skip
     columns = [
         ("policy", "text"), ("gaps", "count"), ("off p50, ms", "ms"), ("p95, ms", "ms"), ("p99, ms", "ms"),
-        ("max, ms", "ms"), ("periods too much", "count"), ("pauses", "count"), ("pictures received", "count"),
+        ("max, ms", "ms"), ("periods too much", "count"), ("pauses", "count"),
+        ("longest pause, ms", "ms"), ("pictures received", "count"),
         ("refused", "count"),
     ]  # fmt: skip
     said = "; ".join(
@@ -267,7 +268,8 @@ def camera_section(run: RunData) -> Section:
             f"Distance of a picture's stamp from an even {rate_hz:g} Hz, counted from the picture that was "
             f"used before (p50 / p99 / max): {said}.",
             "A late picture costs no deadline, but it is older when it is used. A period too much is a "
-            "picture that was left out or lost on its way.",
+            "picture that was left out or lost on its way. A pause, more than four periods without a picture, is "
+            "counted apart.",
         ],
         [Table("Camera jitter", columns, rows)],
         [Figure("camera", "Distance from an even rate", alt, range_chart(ranges, alt, None))],
