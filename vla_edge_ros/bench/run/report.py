@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from vla_edge_ros.bench.run import measures, sections_state, sections_time
+from vla_edge_ros.bench.run import measures, section_camera, sections_state, sections_time
 from vla_edge_ros.bench.run.blocks import Page, Section, Table, shown
 from vla_edge_ros.bench.run.html_page import render_html
 from vla_edge_ros.bench.run.markdown_page import render_markdown
@@ -48,7 +48,7 @@ def page_of(run: RunData, comparisons: Sequence[Comparison]) -> Page:
         sections_time.fallback_section(run),
         sections_time.refusal_section(run),
         sections_time.prediction_section(run),
-        sections_time.camera_section(run),
+        section_camera.camera_section(run),
         sections_state.memory_section(run),
         sections_state.retention_section(run),
         sections_state.decoding_section(run),
