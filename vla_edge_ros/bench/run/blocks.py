@@ -49,7 +49,7 @@ class Table:
         ]
 
     def as_json(self) -> dict[str, Any]:
-        rows = [[_finite(value) for value in row] for row in self.rows]
+        rows = [list(row) for row in self.rows]
         return {"caption": self.caption, "columns": [list(column) for column in self.columns], "rows": rows}
 
 
@@ -96,8 +96,3 @@ class Page:
             }
             for section in self.sections
         ]
-
-
-def _finite(value: Value) -> Value:
-    """JSON has no NaN."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -61,7 +61,7 @@ class Comparison:
         ]  # fmt: skip
 
     def as_json(self) -> dict[str, Any]:
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        return asdict(self)
 
 
 COLUMNS = tuple(
@@ -130,9 +130,3 @@ def shown_with_unit(kind: str, value: float) -> str:
 def _signed(kind: str, value: float) -> str:
     text = shown(kind, value)
     return text if text.startswith(("-", "–")) else f"+{text}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    return None if isinstance(value, float) and value != value else value
