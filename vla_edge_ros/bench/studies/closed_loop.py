@@ -97,28 +97,42 @@ def digest_of(model: Path) -> str:
     return hashlib.sha256((model / "model.safetensors").read_bytes()).hexdigest()[:12]
 
 
-@console_program
-def main() -> None:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--model", type=Path, default=MODELS / "tabletop-1024", help="folder of trained weights"
+        "--model", type=Path, help="folder of trained weights; default: the shipped one for --slots"
     )
     parser.add_argument(
         "--random", type=Path, help="folder of the same sizes with random weights, for the control"
     )
     parser.add_argument("--sets", nargs="+", choices=SETS, default=["tasks"])
+    parser.add_argument("--task", help="Python file with a task (tabletop/own_task.py); in place of --sets")
     parser.add_argument("--slots", type=int, choices=(1024, 4096), default=1024)
     parser.add_argument("--decoding", choices=("parallel", "autoregressive"), default="parallel")
     parser.add_argument("--episodes", type=int, default=200)
     parser.add_argument("--engine", choices=("numpy", "cuda"), default="numpy")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--json", type=Path, default=Path("docs/benchmarks/closed-loop.json"))
+    parser.add_argument(
+        "--json", type=Path, help="default: docs/benchmarks/closed-loop.json, with --task none"
+    )
     options = parser.parse_args()
-    done = json.loads(options.json.read_text())["rows"] if options.json.exists() else []
+    if options.json is None and not options.task:
+        options.json = Path("docs/benchmarks/closed-loop.json")
+    options.model = options.model or MODELS / f"tabletop-{options.slots}"
+    return options
+
+
+@console_program
+def main() -> None:
+    options = arguments()
+    done = json.loads(options.json.read_text())["rows"] if options.json and options.json.exists() else []
     digest = digest_of(options.model)
-    wanted = list(dict.fromkeys(case for name in options.sets for case in cases(name, options.slots)))
+    named = [Case(task=options.task, slots=options.slots)] if options.task else []
+    wanted = named or list(
+        dict.fromkeys(case for name in options.sets for case in cases(name, options.slots))
+    )
     wanted = [replace(case, decoding=options.decoding) for case in wanted]
     if options.random is None:
         wanted = [case for case in wanted if case.model != "random"]
@@ -144,7 +158,8 @@ def main() -> None:
             made = {"model_sha256": digest, "engine": options.engine, "machine": _machine()}
             row = {**row_of(case, results[case]), **made}
             done = [old for old in done if not key_of(case).items() <= old.items()] + [row]
-            write_json(options.json, command("studies.closed_loop"), sorted(done, key=_order))
+            if options.json:
+                write_json(options.json, command("studies.closed_loop"), sorted(done, key=_order))
             share = f"{row['success']:.0%} ({row['success_low']:.0%} to {row['success_high']:.0%})"
             left = (time.monotonic() - start) / number * (len(pieces) - number)
             print(f"{case.task} {case.policy}: {share}, {case}; about {left / 60:.0f} min left", flush=True)
@@ -163,6 +178,10 @@ def _is_done(case: Case, rows: Sequence[dict[str, Any]], episodes: int, digest: 
     return any(identity.items() <= row.items() for row in rows)
 
 
+def _place_of(task: str) -> int:
+    return TASKS.index(task) if task in TASKS else len(TASKS)
+
+
 def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Rows of one question stand together, whatever was played first."""
     trouble = (row["model"], row["trouble"], row["weights"], row["lag"], row["refused"], row["remember"])
@@ -175,7 +194,7 @@ def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
         row["slots"],
         row["decoding"] != "parallel",
         not plain,
-        TASKS.index(row["task"]),
+        _place_of(row["task"]),
         delay,
         place,
         *same,
