@@ -80,8 +80,8 @@ def side_by_side(folder_a: Path, folder_b: Path, out: Path) -> None:
     """Print what differs and write the page below ``out``. Raises ``SourceError``."""
     page, document = compare(folder_a, folder_b)
     folder = out / f"compare_{folder_a.resolve().name}_{folder_b.resolve().name}"
-    for answer in page.sections[0].answers:
-        print(answer)
+    for line in filter(None, [page.notice, *page.sections[0].answers]):
+        print(line)
     try:
         tell(write_page(page, document, folder, COMPARISON))
     except OSError as error:
