@@ -83,6 +83,7 @@ setup(
             f"demo = {PACKAGE}.executables:demo",
             f"monitor = {PACKAGE}.executables:monitor",
             f"engine_check = {PACKAGE}.engines.check:main",
+            f"run_benchmarks = {PACKAGE}.bench.run.main:main",
         ]
     },
 )
