@@ -102,6 +102,8 @@ class ScriptedAdmission:
         self.learned = []
         self.asked_slots = []
         self.room_to_remember_ms = -1e9  # of the cycle; a frame may be remembered until then
+        self.frame_abort_after_ms: float | None = None  # once that was asked for; None: as for a chunk
+        self.is_frame = False
         self.learned_remembered = []
 
     def calibrate(self, samples) -> None:
@@ -109,17 +111,21 @@ class ScriptedAdmission:
 
     def decide(self, elapsed_ms, slots_in_use, drafted=False) -> Decision:
         self.asked_slots.append(slots_in_use)
+        self.is_frame = False
         reason = Reason.WITHIN_BUDGET if self.admit else Reason.OVER_BUDGET
         return Decision(self.admit, reason, elapsed_ms, 13.0, 31.0)
 
     def must_abort(self, elapsed_ms, so_far) -> bool:
+        if self.is_frame and self.frame_abort_after_ms is not None:
+            return elapsed_ms > self.frame_abort_after_ms
         return elapsed_ms > self.abort_after_ms
 
     def learn(self, times) -> None:
         self.learned.append(times)
 
-    def may_remember(self, elapsed_ms, slots_in_use, embedded_ms=0.0) -> bool:
-        self.asked_to_remember = (elapsed_ms, slots_in_use, embedded_ms)
+    def may_remember(self, elapsed_ms, slots_in_use, embedded=False) -> bool:
+        self.asked_to_remember = (elapsed_ms, slots_in_use, embedded)
+        self.is_frame = True
         return elapsed_ms <= self.room_to_remember_ms
 
     def learn_remembered(self, times) -> None:

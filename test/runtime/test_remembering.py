@@ -259,6 +259,7 @@ def test_any_history_keeps_each_frame_once_in_order_and_every_block_has_one_hold
         rig.admission.room_to_remember_ms = -1.0 if kind in ("refuse", "abort early, no room") else 20.0
         aborts = {"give up": 0.5, "abort early": 0.5, "abort early, no room": 0.5, "abort late": 6.5}
         rig.admission.abort_after_ms = aborts.get(kind, 1e9)
+        rig.admission.frame_abort_after_ms = 20.0 if kind == "abort early" else None
         rig.engine.fail_at = "decode0" if kind == "fail" else None
         if kind == "late":
             rig.claims.take(rig.number + 1)

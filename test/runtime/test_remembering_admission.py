@@ -62,6 +62,33 @@ def test_between_the_two_only_the_prefill_counts(policy):
     assert admission.must_abort(31.5 - PREFILL_MS + 0.01, embedded)
 
 
+@pytest.mark.parametrize(("policy", "latest_ms"), [("ema", 31.0 - 5.0), ("robust", 0.99 * 31.0 - 5.0)])
+def test_behind_an_embedding_that_is_done_the_prefill_alone_must_end_within_the_budget(policy, latest_ms):
+    """Whatever the embedding took: that is in the time that has passed."""
+    admission = informed(policy)
+    admission.decide(0.3, SLOTS)
+    assert admission.may_remember(latest_ms - 0.01, SLOTS, embedded=True)
+    assert not admission.may_remember(latest_ms + 0.01, SLOTS, embedded=True)
+    assert not admission.may_remember(math.nan, SLOTS, embedded=True)
+
+
+def test_an_embedding_that_showed_a_slow_machine_foretells_a_slow_prefill():
+    """Three times as slow: 15 ms. The budget does not know it, the question before the prefill does."""
+    admission = informed("robust")
+    admission.decide(0.3, SLOTS)
+    slow = ChunkTimes(SLOTS, 3 * VISION_MS)
+    assert admission.may_remember(20.0, SLOTS, embedded=True) and admission.must_abort(20.0, slow)
+    assert not admission.must_abort(31.5 - 15.01, slow) and admission.must_abort(31.5 - 14.99, slow)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_stalled_embedding_makes_the_prefill_no_shorter(policy):
+    """6 ms are embedding and prefill together, and so long was the embedding alone: 5 ms are to come."""
+    admission = refusing(policy)
+    assert admission.may_remember(5.0, SLOTS)
+    assert admission.must_abort(27.0, ChunkTimes(SLOTS, VISION_MS + PREFILL_MS))
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_next_chunk_is_watched_as_a_whole_again(policy):
     """The steps behind its prefill count, also where the chunk before was only remembered."""

@@ -11,7 +11,7 @@ import pytest
 from sequence_layouts import LAYOUTS, config_of
 from sleeping_engine import Recorder, act, acted
 
-from vla_edge_ros.config import TimingConfig
+from vla_edge_ros.config import CacheConfig, TimingConfig
 from vla_edge_ros.engines.numpy_engine import NumpyEngine
 from vla_edge_ros.model.weights import open_weights
 from vla_edge_ros.runtime.camera_pace import CameraPace
@@ -23,6 +23,9 @@ KEEPING = [
     for name in LAYOUTS
     if (layout := config_of(name).layout).most_frames is None and layout.decode_steps > 0
 ]
+KEPT_BETWEEN_RUNS = CacheConfig(
+    capacity_slots=512, eviction="fifo", protect_latest=2, keep_on_deactivate=True
+)
 FRAMES = 26  # more than any of them keeps
 CALM = TimingConfig(period_ms=400.0, deadline_ms=400.0, max_frame_age_ms=1e5)
 
@@ -156,3 +159,29 @@ def test_a_stall_behind_an_answer_delays_no_answer(run, monkeypatch):
     assert cycles == list(range(cycles[0], cycles[0] + len(cycles)))
     assert stalled in run.cache.memory.sequences.tolist() and run.crashes == []
     assert [r.remembered_before.sequence for r in run.sink.records if r.remembered_before] == [stalled]
+
+
+@pytest.mark.parametrize("run", [{"cache": KEPT_BETWEEN_RUNS}], indirect=True)
+def test_the_next_run_does_not_tell_what_was_remembered_behind_the_last_answer(run, monkeypatch):
+    """The metrics have told it, and the memory is kept."""
+    refusing, remembered = [False], run._answers.remembered
+    refuse(run, monkeypatch, lambda: refusing[0])
+
+    def remember_and_end(stamp_ns):
+        remembered(stamp_ns)
+        run._clock.stop()  # no cycle follows
+
+    monkeypatch.setattr(run._answers, "remembered", remember_and_end)
+    run.start()
+    act(run)
+    refusing[0] = True
+    run.camera()
+    run._threads[0].join(20)
+    run.stop()
+    assert run.metrics.snapshot().remembered_frames == 1
+    refusing[0] = False
+    run.start()
+    act(run)
+    run.stop()
+    assert [record for record in run.sink.records if record.remembered_before] == []
+    assert run.cache.memory.sequences.tolist() == [1, 2, 3] and run.crashes == []

@@ -38,12 +38,12 @@ class Admission(Protocol):
         """Take a chunk's measured times; not ``times.completed``: it was aborted (a lower bound)."""
         ...
 
-    def may_remember(self, elapsed_ms: float, slots_in_use: int, embedded_ms: float = 0.0) -> bool:
+    def may_remember(self, elapsed_ms: float, slots_in_use: int, embedded: bool = False) -> bool:
         """Does what a refused chunk needs to keep its frame fit, embedding and prefill without a draft?
 
-        ``embedded_ms``: what the embedding took where it is done already, and only the prefill is asked for.
-        Asked after a refusal, by the same budget. Where it is true, ``must_abort`` is asked between the two
-        and means these two only, until the next ``decide``. It changes nothing about probes.
+        ``embedded``: the embedding is done, in a chunk that no longer fits; the prefill alone is asked for.
+        Asked by the budget of a refused chunk. Where it is true, ``must_abort`` is asked before the
+        prefill and means these two only, until the next ``decide``. It changes nothing about probes.
         """
         ...
 

@@ -96,6 +96,7 @@ class ControlLoop:
         The prompt stays, and that a frame was used: it is not acted on again.
         """
         self._remembered_before = None  # of the run before, whose last message is out
+        self._pace = CameraPace()
         if forgets:
             self._cache.flush()
             self._last_tokens = ()
@@ -148,10 +149,12 @@ class ControlLoop:
 
     def _prefills_alone(self, cycle: Cycle, chunk: Chunk) -> bool:
         """Run the prefill where an embedding took so long that a chunk no longer fits, but this does."""
-        vision_ms, slots = cycle.times_with().vision_ms, self._cache.slots_next
-        if not (vision_ms and self._may_remember()):
+        is_embedded = cycle.times_with().vision_ms > 0
+        if not (is_embedded and self._may_remember()):
             return False
-        if not self._admission.may_remember(cycle.elapsed_ms(), slots, embedded_ms=vision_ms):
+        if not self._admission.may_remember(cycle.elapsed_ms(), self._cache.slots_next, embedded=True):
+            return False
+        if not self._is_in_time(cycle):  # at the pace of this very embedding
             return False
         cycle.leave_draft()
         self._run_prefill(cycle, chunk)

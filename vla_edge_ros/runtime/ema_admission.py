@@ -24,7 +24,8 @@ class EmaAdmission:
         self._limit_ms = timing.chunk_limit_ms
         self._weight = admission.ema_weight
         self._probes = ProbeSchedule(admission.probe_after, admission.probe_every_max)
-        self._prefill_ms: float | None = None
+        self._prefill_ms: float | None = None  # with the embedding
+        self._vision_ms = 0.0  # the embedding's part of it
         self._decode_ms = 0.0
         self._steps = 0
         self._planned_steps = 0  # of what was decided on last: none where a frame is only remembered
@@ -59,7 +60,9 @@ class EmaAdmission:
             assumed_ms = self._decode_ms or so_far.prefill_ms
             return probe_must_stop(self._limit_ms, elapsed_ms, so_far, self._steps, assumed_ms)
         if so_far.prefill_ms == 0:
-            rest_ms = self._planned_steps * self._decode_ms + max(0.0, self._prefill_ms - so_far.vision_ms)
+            # Where nothing is decoded, a stalled embedding leaves as much to do as a quick one.
+            done_ms = so_far.vision_ms if self._planned_steps else min(so_far.vision_ms, self._vision_ms)
+            rest_ms = self._planned_steps * self._decode_ms + max(0.0, self._prefill_ms - done_ms)
             slow_down = 1.0
         else:
             # At least the step that is asked for: a draft may have saved some in the chunk before.
@@ -84,23 +87,26 @@ class EmaAdmission:
             self._steps = len(times.decode_ms)
         prefill_ms = times.vision_ms + times.prefill_ms
         self._prefill_ms = self._mix(self._prefill_ms or 0.0, prefill_ms, fresh)
+        self._vision_ms = self._mix(self._vision_ms, times.vision_ms, fresh)
         if times.decode_ms:
             # The first decode average may come later than the first prefill: a chunk was aborted in between.
             step_ms = sum(times.decode_ms) / len(times.decode_ms)
             is_first = fresh or self._decode_ms == 0
             self._decode_ms = self._mix(self._decode_ms, step_ms, is_first)
 
-    def may_remember(self, elapsed_ms: float, slots_in_use: int, embedded_ms: float = 0.0) -> bool:
+    def may_remember(self, elapsed_ms: float, slots_in_use: int, embedded: bool = False) -> bool:
         self._planned_steps = 0
         if self._prefill_ms is None:
             return False
-        return elapsed_ms + max(0.0, self._prefill_ms - embedded_ms) <= self._budget_ms
+        done_ms = self._vision_ms if embedded else 0.0
+        return elapsed_ms + self._prefill_ms - done_ms <= self._budget_ms
 
     def learn_remembered(self, times: ChunkTimes) -> None:
         usable = is_usable(times)
         self.rejected_samples += not usable
         if usable and times.prefill_ms > 0 and self._prefill_ms is not None:
             self._prefill_ms = self._mix(self._prefill_ms, times.vision_ms + times.prefill_ms, False)
+            self._vision_ms = self._mix(self._vision_ms, times.vision_ms, False)
 
     def _mix(self, average: float, sample: float, replace: bool) -> float:
         return sample if replace else (1.0 - self._weight) * average + self._weight * sample

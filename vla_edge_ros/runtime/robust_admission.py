@@ -102,16 +102,14 @@ class RobustAdmission:
             model.learn_aborted(times)
         self._note_frame_level(times)
 
-    def may_remember(self, elapsed_ms: float, slots_in_use: int, embedded_ms: float = 0.0) -> bool:
+    def may_remember(self, elapsed_ms: float, slots_in_use: int, embedded: bool = False) -> bool:
         """By the budget that a chunk must clear after a refusal, which this is."""
         if not self.model.is_ready:
             return False
         level = median(self._frame_levels)
         self._running = self.model
         self._forecast = self.model.frame_forecast(slots_in_use, self._quantile, level)
-        # Where the embedding is done, its forecast and not its measured time: a slow one foretells a slow
-        # prefill, and the difference stays in the sum as a margin.
-        done_ms = self._forecast.vision_ms if embedded_ms else 0.0
+        done_ms = self._forecast.vision_ms if embedded else 0.0
         return elapsed_ms + self._forecast.chunk_ms - done_ms <= self._budget_ms * (1.0 - HYSTERESIS)
 
     def learn_remembered(self, times: ChunkTimes) -> None:

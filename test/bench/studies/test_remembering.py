@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from vla_edge_ros.bench.studies.cost_traces import FULL_SLOTS
 from vla_edge_ros.bench.studies.remembering import (
     HEAVY,
     PARALLEL,
@@ -20,6 +21,7 @@ from vla_edge_ros.bench.studies.remembering import (
 )
 from vla_edge_ros.config import AdmissionConfig, TimingConfig
 from vla_edge_ros.runtime.admission import make_admission
+from vla_edge_ros.types import ChunkTimes
 
 TIMING = TimingConfig()
 COUNT = 400
@@ -59,6 +61,18 @@ def test_a_prefill_that_stalls_behind_an_answer_is_counted_as_an_overrun_and_del
     assert (result.overruns, result.refused) == (1, 2)
 
 
+@pytest.mark.parametrize(("factor", "kept"), [(1.8, 2), (2.3, 1)])
+def test_a_chunk_aborted_behind_its_embedding_keeps_its_frame_if_the_prefill_fits_at_its_pace(factor, kept):
+    """An embedding of 6 ms and a prefill of 8 take 25 ms or 32; by the budget alone both would be begun."""
+
+    def chunk(pace: float) -> ChunkTimes:
+        return ChunkTimes(FULL_SLOTS, 6.0 * pace, 8.0 * pace, (10.0 * pace / 7,) * 7, completed=True)
+
+    cycles = [Cycle(0.3, chunk(1.0)), Cycle(0.3, chunk(factor))]
+    result = replay(cycles, 0.2, TIMING, make_admission(TIMING, AdmissionConfig()), True, warm_up=chunk(1.0))
+    assert (result.acted, result.aborted, result.kept, result.aborted_late) == (1, 1, kept, 0)
+
+
 @pytest.mark.parametrize("policy", ["robust", "ema"])
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_with_parallel_decoding_nothing_changes_and_else_more_is_kept_and_nothing_is_late(scenario, policy):
@@ -69,7 +83,7 @@ def test_with_parallel_decoding_nothing_changes_and_else_more_is_kept_and_nothin
             assert with_it == without
             continue
         assert with_it.kept > without.kept + 0.2 * COUNT
-        assert with_it.late == with_it.overruns == 0
+        assert with_it.late == with_it.overruns == with_it.aborted_late == 0
         assert with_it.cycles == with_it.refused + with_it.aborted + with_it.acted
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,7 +48,8 @@ class Cycle:
 @dataclass(slots=True)
 class Tally:
     """Counts of one replay. ``kept``: frames in the memory, with an action or without; ``overruns``: frames
-    remembered behind an answer that ended after the period."""
+    remembered behind an answer that ended after the period; ``aborted_late``: aborted chunks that ended after
+    the watchdog's answer."""
 
     cycles: int = 0
     refused: int = 0
@@ -57,6 +58,7 @@ class Tally:
     acted: int = 0
     kept: int = 0
     overruns: int = 0
+    aborted_late: int = 0
 
     def percent(self, count: int) -> float:
         return round(100.0 * count / self.cycles, 2)
@@ -83,10 +85,18 @@ def cycles_of(scenario: str, heavy: float, prefill: float, count: int, seed: int
 
 
 def replay(
-    cycles: Iterable[Cycle], prefill: float, timing: TimingConfig, admission: Admission, remembers: bool
+    cycles: Iterable[Cycle],
+    prefill: float,
+    timing: TimingConfig,
+    admission: Admission,
+    remembers: bool,
+    warm_up: ChunkTimes | None = None,
 ) -> Tally:
-    """In the control loop's order. What overruns the period delays the cycle behind it."""
-    admission.calibrate([chunk_of(prefill)] * 8)
+    """In the control loop's order. What overruns the period delays the cycle behind it.
+
+    ``warm_up``: what admission is calibrated with, ``chunk_of(prefill)`` if nothing else is said.
+    """
+    admission.calibrate([warm_up or chunk_of(prefill)] * 8)
     remembers = remembers and prefill != PARALLEL  # as the control loop has it
     tally, overrun_ms = Tally(), 0.0
     for cycle in cycles:
@@ -94,11 +104,14 @@ def replay(
         elapsed_ms = max(cycle.elapsed_ms, ON_TIME_MS + overrun_ms)
         if admission.decide(elapsed_ms, FULL_SLOTS).admitted:
             times = run_chunk(cycle.chunk, elapsed_ms, admission)
+            if remembers:
+                times = _prefilled_alone(cycle.chunk, times, elapsed_ms, admission)
             admission.learn(times)
             end_ms = elapsed_ms + times.total_ms
-            is_late = times.completed and end_ms > timing.deadline_ms - timing.publish_lead_ms
-            tally.late += is_late
+            is_late = end_ms > timing.deadline_ms - timing.publish_lead_ms
+            tally.late += times.completed and is_late
             tally.acted += times.completed and not is_late
+            tally.aborted_late += is_late and not times.completed
             tally.aborted += not times.completed
             tally.kept += times.completed or (remembers and times.prefill_ms > 0)
         else:
@@ -112,6 +125,14 @@ def replay(
                 tally.overruns += end_ms > timing.period_ms
         overrun_ms = max(0.0, end_ms - timing.period_ms)
     return tally
+
+
+def _prefilled_alone(chunk: ChunkTimes, ran: ChunkTimes, start_ms: float, admission: Admission) -> ChunkTimes:
+    """``ran`` with the prefill of ``chunk``, where it was aborted behind its embedding and this still fits."""
+    now_ms, is_embedded = start_ms + ran.total_ms, ran.vision_ms > 0 and ran.prefill_ms == 0
+    if not (is_embedded and admission.may_remember(now_ms, ran.slots_in_use, embedded=True)):
+        return ran
+    return ran if admission.must_abort(now_ms, ran) else replace(ran, prefill_ms=chunk.prefill_ms)
 
 
 def _run_frame(chunk: ChunkTimes, start_ms: float, admission: Admission) -> ChunkTimes:
@@ -155,6 +176,8 @@ def _row(
         "late_before": without.late,
         "late": with_it.late,
         "overruns": with_it.overruns,
+        "aborted_late_before": without.aborted_late,
+        "aborted_late": with_it.aborted_late,
     }
 
 
