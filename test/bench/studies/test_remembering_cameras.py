@@ -25,9 +25,9 @@ def test_of_a_camera_of_10_hz_as_many_frames_are_acted_on_as_chance_has_it():
     assert counts["at once"][0] == pytest.approx(5_000, abs=200) and sum(counts["at once"]) == 10_000
 
 
-def test_no_camera_loses_more_actions_than_by_remembering_at_once_and_none_3_percent():
+def test_no_camera_loses_more_actions_than_by_remembering_at_once_and_none_5_percent():
     for row in simulate(6_000):
-        assert row["acted"] >= row["acted_at_once"] and row["acted"] >= 0.97 * row["acted_without"], row
+        assert row["acted"] >= row["acted_at_once"] and row["acted"] >= 0.95 * row["acted_without"], row
 
 
 def test_a_camera_that_is_fast_enough_loses_no_frame():

@@ -32,6 +32,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "cue-retention": loop_tables.cue_retention_table,
     "admission": study_tables.admission_table,
     "remembering": study_tables.remembering_table,
+    "remembering-cameras": study_tables.remembering_cameras_table,
     "draft-passes": study_tables.draft_passes_table,
     "soaked-chunks": chunk_tables.soaked_chunks,
     "plain-chunk-ms": partial(chunk_tables.median, "chunk_ms"),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from vla_edge_ros.bench.figures.data import Row, row, rows, table
+from vla_edge_ros.bench.figures.data import Row, count, row, rows, table
 
 _JOINED = (
     "fifo",
@@ -79,6 +79,18 @@ def remembering_table() -> str:
         lines.append(cells)
     header = ("cycles", "heavy, %", "prefill's share")
     return table((*header, "`robust`: kept", "acted", "`ema`: kept", "acted"), lines)
+
+
+def remembering_cameras_table() -> str:
+    """Frames that were acted on with each camera, by when a refused one is remembered."""
+    lines = []
+    for found in rows("remembering-cameras"):
+        pattern = f"in bursts of {found['burst']}" if found["burst"] > 1 else "evenly"
+        if found["jitter_ms"]:
+            pattern = f"jitter {found['jitter_ms']:g} ms, {found['behind_ms']:g} ms behind the cycle's start"
+        counts = [count(found[name]) for name in ("acted_without", "acted_at_once", "acted", "remembered")]
+        lines.append((f"{found['camera_hz']:g}", pattern, *counts))
+    return table(("camera, Hz", "frames come", "never", "at once", "by the camera", "remembered"), lines)
 
 
 def draft_passes_table() -> str:

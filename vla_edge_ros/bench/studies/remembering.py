@@ -128,7 +128,7 @@ def replay(
 
 
 def _prefilled_alone(chunk: ChunkTimes, ran: ChunkTimes, start_ms: float, admission: Admission) -> ChunkTimes:
-    """``ran`` with the prefill of ``chunk``, where it was aborted behind its embedding and this still fits."""
+    """``ran``, with the prefill too where it was aborted behind its embedding and this still fits."""
     now_ms, is_embedded = start_ms + ran.total_ms, ran.vision_ms > 0 and ran.prefill_ms == 0
     if not (is_embedded and admission.may_remember(now_ms, ran.slots_in_use, embedded=True)):
         return ran
