@@ -158,7 +158,7 @@ def measured_table() -> str:
         ("the same in torch.compile with a CUDA graph", f"{pair(compiled)} ms"),
         ("the same in Hugging Face transformers, eager", f"{pair(eager)} ms"),
         (
-            "**H200, whole graph**, random weights of 1.5 B sizes, 16.7 ms period, 15 minutes, without drafts",
+            "**H200, whole graph**, random weights of 1.5 B sizes, 16.7 ms, 15 minutes, without drafts",
             graph(plain),
         ),
         ("the same, default (drafts)", graph(default)),
