@@ -21,10 +21,11 @@ from vla_edge_ros.engines.cuda.load.device import current_device
 from vla_edge_ros.engines.cuda.load.device_errors import FAILURES, device_failure, explain
 from vla_edge_ros.engines.cuda.load.kernels import load_kernels, loading_sources, pass_sources
 from vla_edge_ros.engines.cuda.load.memory import MB, DeviceMemory, PeakSampler
-from vla_edge_ros.engines.cuda.load.packed_weights import PIECE_BYTES, WeightLoader, weight_needs
+from vla_edge_ros.engines.cuda.load.packed_weights import WeightLoader
 from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs
 from vla_edge_ros.engines.cuda.plan.chunk_state import NO_ROWS, LiveRows, write_state
 from vla_edge_ros.engines.cuda.plan.planner import plan
+from vla_edge_ros.engines.cuda.plan.weight_buffers import PIECE_BYTES, weight_needs
 from vla_edge_ros.engines.cuda.run.action_decoder import ActionDecoder
 from vla_edge_ros.engines.cuda.run.decode_steps import DecodeSteps
 from vla_edge_ros.engines.cuda.run.graphs import copy_to_device
