@@ -53,7 +53,7 @@ setup(
     maintainer="vla_edge_ros maintainers",
     maintainer_email="maintainers@users.noreply.a-seed-31445fe2.example",
     packages=find_packages(str(ROOT), include=[PACKAGE, f"{PACKAGE}.*"]),
-    package_data={PACKAGE: ["models/*/*"]},
+    package_data={PACKAGE: ["models/*/*", "planner/*.json"]},
     ext_modules=[
         Extension(
             "_vla_edge_native",

@@ -34,9 +34,9 @@ class Coefficients:
 
     ``best_share``: of the peak, of the weights' stream without arithmetic. ``embed_ms``: a frame's embedding,
     whose bytes are too few to count. ``host_ms``: what a chunk takes beside its passes. ``p99_factor``: the
-    worst p99 of a chunk over its median. ``node_median_ms``, ``node_p99_ms``: what the whole graph adds to the
-    same quantile of a chunk. ``context_bytes``: device memory outside the engine's buffers, above all CUDA's
-    context.
+    worst p99 of a chunk over its median. ``node_median_ms``, ``node_p99_ms``: what the whole graph adds to
+    the same quantile of a chunk. ``context_bytes``: device memory outside the engine's buffers, above all
+    CUDA's context.
     """
 
     board: str

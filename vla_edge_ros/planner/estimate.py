@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One model on one board: stages, memory and the shortest period, from the plan that the engine would make."""
+"""One model on one board: stages, memory and the shortest period, from the engine's own plan."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Estimate:
 def plan_config(
     weights: str = "bf16", kv: str = "bf16", decoding: str = "autoregressive", slots: int = 4096
 ) -> VlaConfig:
-    """The node's defaults with these choices, and without drafts: those save passes only while actions repeat.
+    """The node's defaults with these choices, without drafts: those save passes only while actions repeat.
 
     ``ConfigError`` for a value that the node does not take either.
     """
@@ -111,10 +111,8 @@ def estimate(
     kind = PERSISTENT if sizes.persistent else KERNELS
     used = config.cache.capacity_slots if slots is None else slots
     stages = [_embed_stage(board, sizes, fitted)]
-    for name, kind_of_pass, count in _passes(sizes, config, kind):
-        stages.append(
-            _pass_stage(board, sizes, config.engine.weights, used, name, kind_of_pass, count, fitted)
-        )
+    for each in _passes(sizes, config, kind):
+        stages.append(_pass_stage(board, sizes, config.engine.weights, used, fitted, *each))
     chunk = Span(fitted.host_ms, fitted.host_ms)
     for stage in stages:
         chunk += stage.expected.times(stage.count)
@@ -161,10 +159,10 @@ def _pass_stage(
     sizes: Sizes,
     weights: str,
     slots: int,
+    fitted: Coefficients,
     name: str,
     kind: str,
     count: int,
-    fitted: Coefficients,
 ) -> Stage:
     work, cost = pass_work(sizes, PLANNED[kind], slots), fitted.passes[kind]
     if board.key == fitted.board:

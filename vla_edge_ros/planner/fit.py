@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fit the planner's coefficients to the H200's runs in ``docs/benchmarks``, and check them on others.
 
-Run ``python -m vla_edge_ros.planner.fit`` in a checkout: it writes ``planner/coefficients.json`` and prints how
-far the runs that were not fitted lie from it; ``--check`` changes nothing and fails where the file is out of
-date.
+Run ``python -m vla_edge_ros.planner.fit`` in a checkout: it writes ``planner/coefficients.json`` and prints
+how far the runs that were not fitted lie from it; ``--check`` changes nothing and fails where the file is out
+of date.
 
 Every run is of one size (1.5 B), so a time a layer and a share of the bandwidth cannot both be read from one
 format. For each kind of pass the share in bf16 is therefore taken from elsewhere, the time a layer follows
@@ -46,8 +46,8 @@ FORMATS = ("bf16", "int8", "int4")
 DRAFT_WORDS = {"held": "accepted", "wrong": "rejected"}  # of older files
 
 # A step's stream is as fast as one without arithmetic, which each bf16 run measured beside it. A prefill's is
-# not: its gate/up and down take 15.7 and 8.7 us a layer in bf16 for bytes that take 12.5 and 6.2 us at 4.4 TB/s
-# (docs/explanation/engine-log.md, "Where a chunk's time goes now").
+# not: its gate/up and down take 15.7 and 8.7 us a layer in bf16 for bytes that take 12.5 and 6.2 us at
+# 4.4 TB/s (docs/explanation/engine-log.md, "Where a chunk's time goes now").
 PREFILL_STREAM_TB_S = 4.4 * (12.5 + 6.2) / (15.7 + 8.7)
 
 Row = dict[str, Any]

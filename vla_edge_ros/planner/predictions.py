@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predict an H200 in sizes that nobody has run, before somebody runs them.
 
-Run ``python -m vla_edge_ros.planner.predictions --json docs/benchmarks/planner-predictions.json``. The file keeps
-the coefficients that it was made with: a later fit must not change what was said before the measurement, which
-``python -m vla_edge_ros.bench.kernels.planner_validation`` makes.
+Run ``python -m vla_edge_ros.planner.predictions --json docs/benchmarks/planner-predictions.json``. The file
+keeps the coefficients that it was made with: a later fit must not change what was said before the
+measurement, which ``python -m vla_edge_ros.bench.kernels.planner_validation`` makes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def prediction_rows(fitted: Coefficients) -> list[dict[str, Any]]:
 def text(fitted: Coefficients) -> str:
     """The file's text."""
     document = {
-        "command": "python -m vla_edge_ros.planner.predictions --json docs/benchmarks/planner-predictions.json",
+        "command": "python -m vla_edge_ros.planner.predictions",
         "coefficients": json.loads(fitted.text()),
         "rows": prediction_rows(fitted),
     }
