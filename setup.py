@@ -82,6 +82,7 @@ setup(
             f"tabletop = {PACKAGE}.executables:tabletop_node",
             f"demo = {PACKAGE}.executables:demo",
             f"engine_check = {PACKAGE}.engines.check:main",
+            f"plan = {PACKAGE}.planner.__main__:main",
         ]
     },
 )

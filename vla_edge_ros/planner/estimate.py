@@ -10,7 +10,6 @@ from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs
 from vla_edge_ros.engines.cuda.plan.planner import plan
 from vla_edge_ros.engines.cuda.plan.sizes import Sizes
 from vla_edge_ros.engines.cuda.plan.weight_buffers import PIECE_BYTES, weight_needs
-from vla_edge_ros.errors import ConfigError
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B, DecoderConfig
 from vla_edge_ros.planner.boards import Board, find_board
 from vla_edge_ros.planner.coefficients import (
@@ -100,13 +99,8 @@ def estimate(
 ) -> Estimate:
     """Predict ``config`` with ``slots`` slots in use, by default all, from ``fitted``, by default the file's.
 
-    ``EngineError`` for sizes that the kernels do not have, ``ConfigError`` for more slots than positions.
+    ``EngineError`` for sizes that the kernels do not have.
     """
-    if config.cache.capacity_slots > decoder.max_position_embeddings:
-        raise ConfigError(
-            f"--slots must not exceed the model's max_position_embeddings, "
-            f"got {config.cache.capacity_slots} > {decoder.max_position_embeddings}"
-        )
     fitted, sizes = fitted or coefficients(), plan(decoder, config, board.device)
     kind = PERSISTENT if sizes.persistent else KERNELS
     used = config.cache.capacity_slots if slots is None else slots
@@ -168,7 +162,9 @@ def _pass_stage(
     if board.key == fitted.board:
         expected = measured_ms(work, board, cost, weights)
     else:
-        expected = range_ms(work, board, cost, fitted.best_share, slow_down(kind, weights, fitted))
+        slower = fitted.passes[KERNELS] if kind == PERSISTENT else cost
+        by = slow_down(kind, weights, fitted)
+        expected = range_ms(work, board, cost, slower, weights, fitted.best_share, by)
     return Stage(name, count, work.bytes, work.flop, floor_ms(work, board), expected)
 
 

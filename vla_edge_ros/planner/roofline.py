@@ -6,9 +6,10 @@ whichever is longer. What is expected is, for each layer, a time that does not s
 beside it the stream of the weights at a share of the peak.
 
 Only one board was measured. For another one a range is given. Its fast end is that board's best: the share of
-the peak that its stream reaches without arithmetic, and its time a layer. Its slow end is the share of the
-floor that the measured board reaches *as a whole* in the same kind of pass and format with the sizes that
-were fitted, overheads included: the worst that this engine does with a peak. Neither end is a bound.
+the peak that its stream reaches without arithmetic, and its time a layer. Its slow end is the longer one of
+two: the floor times what that board's *whole* pass, overheads included, takes over its own floor in the same
+format and the sizes that were fitted; and its slower kind of pass, with the share of the peak that the format
+reaches. Neither end is a bound.
 """
 
 from __future__ import annotations
@@ -61,8 +62,19 @@ def measured_ms(work: Work, board: Board, cost: PassCost, weights: str) -> Span:
     return Span(expected, expected)
 
 
-def range_ms(work: Work, board: Board, cost: PassCost, best_share: float, slow_down: float) -> Span:
-    """One pass on another board. ``slow_down``: expected over floor of the measured board's fitted sizes."""
-    fast = fitted_ms(work, board, cost, best_share)
-    slow = slow_down * floor_ms(work, board) * work.stream_bytes / work.bytes
-    return Span(fast, max(fast, slow))
+def range_ms(
+    work: Work,
+    board: Board,
+    cost: PassCost,
+    slower: PassCost,
+    weights: str,
+    best_share: float,
+    slow_down: float,
+) -> Span:
+    """One pass on another board. ``slower``: the measured board's slower kind of such a pass, or ``cost``.
+
+    ``slow_down``: expected over floor of the measured board in the fitted sizes.
+    """
+    fast = fitted_ms(work, board, cost, max(best_share, cost.share[weights]))
+    scaled = slow_down * floor_ms(work, board) * work.stream_bytes / work.bytes
+    return Span(fast, max(fast, scaled, fitted_ms(work, board, slower, slower.share[weights])))

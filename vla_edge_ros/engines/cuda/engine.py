@@ -38,6 +38,7 @@ from vla_edge_ros.errors import EngineError, EngineLostError
 from vla_edge_ros.model.action_queries import action_queries
 from vla_edge_ros.model.decoder_config import resolve
 from vla_edge_ros.model.weights import Weights, open_weights
+from vla_edge_ros.planner.startup import below_floor
 from vla_edge_ros.types import CacheView, MemoryReport
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,8 @@ class CudaEngine:
         decoder = self._weights.config if self._weights else resolve(self._config.model)
         device = current_device()
         self.sizes = plan(decoder, self._config, device)
+        if warning := below_floor(self.sizes, self._config):
+            log.warning(warning)
         self._compile()
         with ExitStack() as taken:  # gives everything back where a later step fails
             needs = {**weight_needs(self.sizes), **scratch_needs(self.sizes)}
