@@ -51,19 +51,22 @@ def verdict(made: Estimate, period_ms: float) -> Verdict:
 
 
 def find_remedy(made: Estimate, period_ms: float) -> Remedy | None:
-    """The first one that fits; else the first one that may; else, where there is no room, that has room."""
-    found = [
-        Remedy(words, other, verdict(other, period_ms))
-        for words, config in _candidates(made.config)
-        if (other := _estimate(made, config)) is not None
-    ]
-    for wanted in (Verdict.FITS, Verdict.MAY_FIT, Verdict.TOO_SLOW):
-        if wanted is Verdict.TOO_SLOW and made.memory_fits:
-            return None
-        for remedy in found:
-            if remedy.verdict is wanted:
-                return remedy
-    return None
+    """The first that fits; else the first that may, where ``made`` cannot; else the first that has room."""
+    judged = verdict(made, period_ms)
+    next_best: dict[Verdict, Remedy] = {}
+    for words, config in _candidates(made.config):
+        other = _estimate(made, config)
+        if other is None:
+            continue
+        remedy = Remedy(words, other, verdict(other, period_ms))
+        if remedy.verdict is Verdict.FITS:
+            return remedy
+        next_best.setdefault(remedy.verdict, remedy)
+    if judged is Verdict.MAY_FIT:
+        return None
+    if judged is Verdict.NO_ROOM and Verdict.MAY_FIT not in next_best:
+        return next_best.get(Verdict.TOO_SLOW)
+    return next_best.get(Verdict.MAY_FIT)
 
 
 def _estimate(made: Estimate, config: VlaConfig) -> Estimate | None:
@@ -139,18 +142,17 @@ def _way_out(made: Estimate, period_ms: float, judged: Verdict) -> str:
     remedy = find_remedy(made, period_ms)
     longer = f"a period of {_up(made.period.slow)} ms or more"
     if remedy is None:
+        if judged is Verdict.MAY_FIT:
+            return f"measure it there, or take {longer}"
         if judged is Verdict.NO_ROOM:
             return "no setting makes room: it takes a smaller model or another board"
-        smaller = "a smaller model or a board with more bandwidth"
-        return f"no other setting is sure to: it takes {longer}, {smaller}"
+        return f"no setting mends that: it takes {longer}, a smaller model or a board with more bandwidth"
     takes = remedy.made.period.words()
     if judged is Verdict.NO_ROOM and remedy.verdict is Verdict.TOO_SLOW:
         return (
             f"with {remedy.words} it has room ({remedy.made.memory_bytes / 1e9:.1f} GB), "
             f"for a period of {_up(remedy.made.period.slow)} ms or more"
         )
-    if judged is Verdict.MAY_FIT and remedy.verdict is Verdict.MAY_FIT:
-        return f"measure it there, or take {longer}"
     would = "it would" if remedy.verdict is Verdict.FITS else "it may (measure it there)"
     also = "" if judged is Verdict.NO_ROOM else f", and {longer} would"
     return f"with {remedy.words} {would} (shortest period {takes}){also}"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 from vla_edge_ros.config import ActionConfig, CacheConfig, EngineConfig, TimingConfig, VlaConfig
 from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs
@@ -22,7 +23,7 @@ from vla_edge_ros.planner.coefficients import (
     coefficients,
 )
 from vla_edge_ros.planner.roofline import Span, floor_ms, measured_ms, range_ms
-from vla_edge_ros.planner.work import embed_work, pass_work
+from vla_edge_ros.planner.work import Work, embed_work, pass_work
 from vla_edge_ros.sequence import Decoding
 
 PREFILL, DECODE_STEP = "prefill", "decode step"
@@ -170,10 +171,15 @@ def _pass_stage(
 
 def slow_down(kind: str, weights: str, fitted: Coefficients) -> float:
     """Expected over floor of a pass in the sizes that were fitted, on the board that was measured."""
-    board = find_board(fitted.board)
-    config = plan_config(weights, decoding="parallel" if kind == FRAME_AND_ACTION else "autoregressive")
-    work = pass_work(plan(QWEN2_5_CODER_1_5B, config, board.device), PLANNED[kind], FITTED_SLOTS)
+    board, work = find_board(fitted.board), _fitted_work(fitted.board, kind, weights)
     return measured_ms(work, board, fitted.passes[kind], weights).fast / floor_ms(work, board)
+
+
+@cache  # planning takes milliseconds, and every pass on every board asks
+def _fitted_work(board: str, kind: str, weights: str) -> Work:
+    config = plan_config(weights, decoding="parallel" if kind == FRAME_AND_ACTION else "autoregressive")
+    sizes = plan(QWEN2_5_CODER_1_5B, config, find_board(board).device)
+    return pass_work(sizes, PLANNED[kind], FITTED_SLOTS)
 
 
 def _period_ms(chunk_ms: float, fitted: Coefficients, timing: TimingConfig) -> float:

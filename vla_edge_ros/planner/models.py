@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from vla_edge_ros.errors import ConfigError
@@ -51,9 +52,9 @@ def find_model(name: str) -> DecoderConfig:
     """The sizes of a preset, or of a folder with config.json. One error line where ``name`` is neither."""
     if name in SIZES:
         return SIZES[name]
-    folder = Path(model_folder(name)).expanduser()
-    if not folder.exists():
+    folder = model_folder(os.path.expanduser(name))
+    if not os.path.exists(folder):  # os.path, which says no of a text that can be no path, and of none
         raise ConfigError(
             f"--model must be one of {', '.join(SIZES)}, or a folder with config.json, got {name!r}"
         )
-    return from_hf_config(folder)
+    return from_hf_config(Path(folder))
