@@ -123,3 +123,12 @@ def _beside(predicted: float, found: Row | None) -> str:
         return f"{short(predicted)} / not measured"
     error = 100 * (predicted / found["median"] - 1)
     return f"{short(predicted)} / {short(found['median'])} ({error:+.0f} %)"
+
+
+BOARD_FIGURES = {
+    "boards": board_table,
+    "board-periods": period_table,
+    "planner-slow-down": slow_down_table,
+    "planner-checks": check_table,
+    "planner-predictions": prediction_table,
+}

@@ -8,14 +8,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from vla_edge_ros.bench.figures import (
-    board_tables,
-    chunk_tables,
-    graph_tables,
-    latency_picture,
-    loop_tables,
-    study_tables,
-)
+from vla_edge_ros.bench.figures import chunk_tables, graph_tables, latency_picture, loop_tables, study_tables
+from vla_edge_ros.bench.figures.board_tables import BOARD_FIGURES
 from vla_edge_ros.bench.figures.data import ROOT
 
 PICTURE = ROOT / "docs" / "images" / "latency.svg"
@@ -35,11 +29,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "cue-retention": loop_tables.cue_retention_table,
     "admission": study_tables.admission_table,
     "draft-passes": study_tables.draft_passes_table,
-    "boards": board_tables.board_table,
-    "board-periods": board_tables.period_table,
-    "planner-slow-down": board_tables.slow_down_table,
-    "planner-checks": board_tables.check_table,
-    "planner-predictions": board_tables.prediction_table,
+    **BOARD_FIGURES,
     "soaked-chunks": chunk_tables.soaked_chunks,
     "plain-chunk-ms": partial(chunk_tables.median, "chunk_ms"),
     "rejected-chunk-ms": partial(chunk_tables.median, "chunk_ms", draft="rejected"),
