@@ -68,7 +68,7 @@ setup(
     cmdclass={"build_ext": BuildNative},
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
-        *share("package.xml", "launch/*.launch.py", "config/*.yaml", "csrc/kernels/*.cu*"),
+        *share("package.xml", "launch/*.launch.py", "config/*", "csrc/kernels/*.cu*"),
     ],
     python_requires=">=3.10",
     install_requires=["numpy>=1.21"],
@@ -81,6 +81,7 @@ setup(
             f"reasoning_node = {PACKAGE}.executables:reasoning_node",
             f"tabletop = {PACKAGE}.executables:tabletop_node",
             f"demo = {PACKAGE}.executables:demo",
+            f"monitor = {PACKAGE}.executables:monitor",
             f"engine_check = {PACKAGE}.engines.check:main",
             f"plan = {PACKAGE}.planner.__main__:main",
         ]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from vla_edge_ros.console import READER_LEFT, console_program
+from vla_edge_ros.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted((ROOT / "vla_edge_ros").rglob("*.py"))
@@ -89,3 +90,14 @@ def test_a_summary_may_be_cut(tmp_path):
     recorder.close()
     code, errors = run_unread(sys.executable, "-m", "vla_edge_ros.recording.summary", str(tmp_path))
     assert code == READER_LEFT and errors == ""
+
+
+def test_an_error_that_a_user_can_fix_is_one_line(capsys):
+    @console_program
+    def main() -> None:
+        raise ConfigError("rate_hz must be above 0, got -1")
+
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "error: rate_hz must be above 0, got -1\n"

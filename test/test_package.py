@@ -78,7 +78,7 @@ def test_every_executable_exists(setup_arguments):
 
 def test_every_launch_config_and_kernel_file_is_installed(setup_arguments):
     installed = {source for _, sources in setup_arguments["data_files"] for source in sources}
-    for pattern in ("launch/*.launch.py", "config/*.yaml", "csrc/kernels/*"):
+    for pattern in ("launch/*.launch.py", "config/*", "csrc/kernels/*"):
         files = {str(path.relative_to(ROOT)) for path in ROOT.glob(pattern) if path.is_file()}
         assert files <= installed
     folders = {source: folder for folder, sources in setup_arguments["data_files"] for source in sources}

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every program of this package does at its end: ``program | head`` is no error and no traceback."""
+"""What every program of this package does at its end.
+
+``program | head`` is no error, and an error of this package's own is one line, without a traceback.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,16 @@ import sys
 from collections.abc import Callable
 from typing import TextIO, TypeVar
 
+from vla_edge_ros.errors import VlaEdgeError
+
 R = TypeVar("R")
 
 READER_LEFT = 128 + 13  # what a shell reports of a program that SIGPIPE ended
 
 
 def console_program(main: Callable[..., R]) -> Callable[..., R]:
-    """Decorates a ``main``: where who read its output has left, it ends quietly with code ``READER_LEFT``.
+    """Decorates a ``main``: where who read its output has left, it ends quietly with code ``READER_LEFT``,
+    and with 1 and one line for a ``VlaEdgeError``.
 
     By an exception, not by the signal SIGPIPE: a node must unwind, so that zero motion is its last message.
     """
@@ -29,6 +35,9 @@ def console_program(main: Callable[..., R]) -> Callable[..., R]:
                 return main(*args, **kwargs)
             finally:
                 sys.stdout.flush()  # what is still buffered fails here, not in the interpreter's last breath
+        except VlaEdgeError as error:
+            print(f"error: {error}", file=sys.stderr)
+            raise SystemExit(1) from error
         except OSError as error:  # EIO: a terminal that is gone, as when `ros2 launch` was killed
             if error.errno not in (errno.EPIPE, errno.EIO) or not _silence_unread():
                 raise  # another pipe or socket of the program's: an error like any other

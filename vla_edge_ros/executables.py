@@ -29,6 +29,10 @@ def demo() -> int:
     return _main_of("demo")
 
 
+def monitor() -> int:
+    return _main_of("monitor")
+
+
 def _main_of(module: str) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)

@@ -29,6 +29,11 @@ def test_what_would_change_nothing_is_refused(arguments, says):
         camera(*arguments).refuse_unknown()
 
 
+def test_a_program_without_parameters_refuses_what_it_would_pass_over():
+    with pytest.raises(ConfigError, match="as in --ros-args -p use_sim_time:=VALUE, got 'x'"):
+        CommandLine(["--ros-args", "--", "x"], []).refuse_unknown()
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -14,6 +14,7 @@ pytest.importorskip("rclpy", reason="diagnostic messages need rclpy's type suppo
 from vla_edge_ros.config import TimingConfig
 from vla_edge_ros.ros.diagnostics import diagnose
 from vla_edge_ros.ros.health import ActionHealth, CameraHealth, EngineHealth
+from vla_edge_ros.ros.robot_input import RobotInput
 from vla_edge_ros.runtime.metrics import RunMetrics
 
 pytestmark = pytest.mark.ros
@@ -29,6 +30,13 @@ def test_the_analyzer_file_groups_the_statuses_of_any_node_and_of_no_other_packa
     (pattern,) = parameters["regex"]
     empty = (CameraHealth(), RunMetrics(33.0).snapshot(), ActionHealth(), EngineHealth())
     made = [status.name for status in diagnose(node_name, TimingConfig(), *empty)]
-    assert len(made) == 6 and all(re.fullmatch(pattern, name) for name in made)
-    for other in ("vla_reasoner: Camera", "/camera: driver", "/base: Battery", "/x: GPU temperature"):
+    made.append(RobotInput(0.2).diagnose(node_name, False, 1, 0.0).name)
+    assert len(made) == 7 and all(re.fullmatch(pattern, name) for name in made)
+    for other in (
+        "vla_reasoner: Camera",
+        "/camera: driver",
+        "/base: Battery",
+        "/x: GPU temperature",
+        "/r: Robots",
+    ):
         assert not re.fullmatch(pattern, other)

@@ -127,7 +127,10 @@ def test_between_two_cycles_a_moving_button_is_halfway():
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("push", 0, 0), "expected a task of point, point_moving, recall, recall_last, got 'push'"),
+        (
+            ("push", 0, 0),
+            "expected a task of point, point_moving, recall, recall_last, or a file of one, got .push.",
+        ),
         (("point", -1, 0), "expected seed and delay of at least 0, got -1 and 0"),
         (("recall", 0, -5), "got 0 and -5"),
     ],

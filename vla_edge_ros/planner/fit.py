@@ -40,7 +40,7 @@ from vla_edge_ros.planner.work import Work, pass_work
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
 FITTED, LIVE = "chunk-h200", "live-h200-16.7ms-no-drafts"
-NOT_FITTED = ("chunk-layouts-h200", "chunk-int8-kv-h200")
+NOT_FITTED = ("chunk-layouts-h200", "chunk-parallel-h200", "chunk-int8-kv-h200")
 BOARD = "h200-sxm"
 FORMATS = ("bf16", "int8", "int4")
 DRAFT_WORDS = {"held": "accepted", "wrong": "rejected"}  # of older files
@@ -137,7 +137,7 @@ def checks(fitted: Coefficients) -> Iterator[Row]:
         for row in rows(name):
             if row["draft"] != "off":
                 continue
-            for kind, key in ((FRAME, "prefill_ms"), (row["decode_step"], "decode_step_ms")):
+            for kind, key in _kinds(row):
                 work = work_of(board, row["weights"], row["kv"], kind, row["slots_used"])
                 cost = fitted.passes[kind]
                 peak = board.bandwidth_gb_s * 1e6 * cost.share[row["weights"]]
@@ -152,6 +152,13 @@ def checks(fitted: Coefficients) -> Iterator[Row]:
                     "measured_ms": found,
                     "error_percent": 100 * (ms / found - 1),
                 }
+
+
+def _kinds(row: Row) -> tuple[tuple[str, str], ...]:
+    """Of each kind of pass in a chunk of ``row``: its name, and the row's key for its times."""
+    if row.get("decoding") == "parallel":
+        return ((FRAME_AND_ACTION, "prefill_ms"),)
+    return (FRAME, "prefill_ms"), (row["decode_step"], "decode_step_ms")
 
 
 @console_program

@@ -31,7 +31,7 @@ class CommandLine:
         if self._others:
             raise ConfigError(
                 f"a command line must hold parameters, as in {ROS_ARGUMENTS} -p "
-                f"{next(iter(self._leaves))}:=VALUE, got {self._others[0]!r}"
+                f"{next(iter(self._leaves), RCLPY_PARAMETERS[0])}:=VALUE, got {self._others[0]!r}"
             )
         for name, _ in self._for_any_node():
             self._refuse_unknown_name(name)

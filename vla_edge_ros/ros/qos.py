@@ -77,6 +77,11 @@ def status_qos() -> QoSProfile:
     return QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=10, reliability=ReliabilityPolicy.RELIABLE)
 
 
+def monitor_qos() -> QoSProfile:
+    """Best effort, so that a slow terminal or network of who watches costs a robot no second sending."""
+    return QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+
 def instruction_qos(*, latched: bool) -> QoSProfile:
     """``latched`` brings the last instruction to a node that starts after it was given, from publishers that
     keep it (transient local). Such a subscription matches no other publisher, as that of ``ros2 topic pub``

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vla_edge_ros.config import check_fields, param
 from vla_edge_ros.errors import ConfigError
-from vla_edge_ros.tabletop.task_names import TASKS
+from vla_edge_ros.tabletop.task_names import TASKS, is_file
 from vla_edge_ros.units import NS_PER_S
 
 CAMERA_RATES_HZ = (30, 60)  # the rate of control, and twice that
@@ -21,7 +21,10 @@ class TabletopConfig:
 
     camera_hz: int = param(60, "images and steps of physics a second: 60, or 30 for a machine without a GPU")
     frame_id: str = param("camera", "frame_id of the images")
-    tasks: tuple[str, ...] = param(("point", "recall"), "tasks that take turns", choices=TASKS)
+    tasks: tuple[str, ...] = param(
+        ("point", "recall"),
+        f"tasks that take turns: {', '.join(TASKS)}, or the path of a Python file with one",
+    )
     delays: tuple[int, ...] = param(
         (0, 90),
         "of each task: cycles of 1/30 s from the last cue, or the start, to the brake's release",
@@ -49,6 +52,9 @@ class TabletopConfig:
             raise ConfigError(f"camera_hz must be one of 30, 60, got {self.camera_hz}")
         if not self.tasks:
             raise ConfigError("tasks must name at least one task, got none")
+        for task in self.tasks:
+            if task not in TASKS and not is_file(task):
+                raise ConfigError(f"tasks must be of {', '.join(TASKS)}, or a file *.py, got {task!r}")
         if len(self.delays) != len(self.tasks):
             raise ConfigError(
                 f"delays must have one number a task, got {len(self.delays)} for {len(self.tasks)} tasks"

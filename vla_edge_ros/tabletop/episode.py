@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from vla_edge_ros.tabletop.arm import hand_position, limited
 from vla_edge_ros.tabletop.camera import Camera
-from vla_edge_ros.tabletop.expert import expert_velocity
 from vla_edge_ros.tabletop.kinematics import Kinematics, World
 from vla_edge_ros.tabletop.physics import Physics
 from vla_edge_ros.tabletop.scene import BUTTON_RADIUS, CONTROL_HZ, SceneState
@@ -94,7 +93,7 @@ class Episode:
 
     def expert(self) -> NDArray[np.float64]:
         """What the expert would do now, velocity of the hand ``[2]`` m/s; also while braked."""
-        return expert_velocity(self.hand_xy, self.target_xy)
+        return self.plan.expert(self.hand_xy, self.target_xy)
 
     def step(self, velocity: ArrayLike) -> None:
         """One period with the hand's ``velocity`` ``[2]`` m/s, at most the arm's speed; ignored while braked.

@@ -8,14 +8,17 @@ cycle 0: several eviction policies never forget the first frame, and would solve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vla_edge_ros.tabletop import own_task
+from vla_edge_ros.tabletop.expert import expert_velocity
 from vla_edge_ros.tabletop.motion import BALL_EDGE, BUTTON_GAP, Ball, is_hidden, rolling, wandering
 from vla_edge_ros.tabletop.scene import COLOURS, GREY, LARGEST_BALL_RADIUS, WORK_AREA
-from vla_edge_ros.tabletop.task_names import TASKS
+from vla_edge_ros.tabletop.task_names import TASKS, is_file
 
 BUTTONS = 3
 # An episode ends so many cycles after the brake opens, at the latest.
@@ -62,9 +65,13 @@ class EpisodePlan:
     balls: tuple[Ball, ...]
     lamp_drift: float
     lamp_phase: float  # rad
+    own_instruction: str = ""  # of a task in a file
+    expert: own_task.Expert = expert_velocity
 
     @property
     def instruction(self) -> str:
+        if self.own_instruction:
+            return self.own_instruction
         if self.cues:
             return "touch the last lit button"
         return f"point to the {self.colours[self.target]} button"
@@ -101,10 +108,21 @@ def draw(task: str, seed: int, delay: int = 0) -> EpisodePlan:
     """Episode ``seed`` of ``task``; its brake opens ``delay`` cycles after the last cue, or after the start.
 
     The same arguments give the same episode; another ``delay`` changes nothing before ``go`` but the balls'
-    number. Raises ``ValueError`` for an unknown task or a number below zero.
+    number. ``task`` may be the path of a file (``own_task.py``), whose name the plan then bears. Raises
+    ``ValueError`` for an unknown task or a number below zero, ``ConfigError`` for a file that is no task.
     """
+    if is_file(task):
+        own = own_task.load_own_task(task)
+        plan = draw(own.base, seed, delay)
+        return replace(
+            plan,
+            task=Path(task).stem,
+            target=own_task.target_of(task, plan),
+            own_instruction=own.instruction,
+            expert=own.expert,
+        )
     if task not in TASKS:
-        raise ValueError(f"expected a task of {', '.join(TASKS)}, got {task!r}")
+        raise ValueError(f"expected a task of {', '.join(TASKS)}, or a file of one, got {task!r}")
     if seed < 0 or delay < 0:
         raise ValueError(f"expected seed and delay of at least 0, got {seed} and {delay}")
     # Balls last from a generator of their own: how many there are depends on the delay.

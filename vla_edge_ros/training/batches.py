@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vla_edge_ros.tabletop.scene import WORK_AREA
-from vla_edge_ros.training.instructions import token_ids
+from vla_edge_ros.tabletop.tasks import draw
+from vla_edge_ros.training.instructions import token_ids, word_ids
 from vla_edge_ros.training.kept_sets import kept_sets
 from vla_edge_ros.training.losses import UNKNOWN_WEIGHT
 from vla_edge_ros.training.rollout import MODEL_HEIGHT, MODEL_WIDTH, Rollout, make_rollout
@@ -68,12 +69,26 @@ def patches_of(pixels: Any) -> Any:
 
 
 def make_batch(stage: Stage, rng: np.random.Generator) -> Batch:
-    rows = [_episode(stage, rng) for _ in range(stage.episodes)]
+    """Episodes whose instructions have as many tokens as the first one's, since one array holds them all."""
+    words = word_ids(stage.tasks)
+    first = _drawn(stage.tasks, rng)
+    alike = {
+        task: share for task, share in stage.tasks.items() if _prompt_length(task) == _prompt_length(first)
+    }
+    tasks = [first, *(_drawn(alike, rng) for _ in range(stage.episodes - 1))]
+    rows = [_episode(stage, task, words, rng) for task in tasks]
     return Batch(*(np.stack(column) for column in zip(*rows, strict=True)))
 
 
-def _episode(stage: Stage, rng: np.random.Generator) -> tuple[NDArray[Any], ...]:
-    rollout = make_rollout(_drawn(stage.tasks, rng), rng, stage.frames, stage.longest_delay)
+def _prompt_length(task: str) -> int:
+    """In tokens; the same in all episodes of a task."""
+    return len(draw(task, 0).instruction.split())
+
+
+def _episode(
+    stage: Stage, task: str, words: dict[str, int], rng: np.random.Generator
+) -> tuple[NDArray[Any], ...]:
+    rollout = make_rollout(task, rng, stage.frames, stage.longest_delay)
     if stage.room:
         index, count = kept_sets(
             _drawn(stage.policies, rng), rollout.pixels, rollout.cycles, rollout.lit, stage.room
@@ -87,7 +102,7 @@ def _episode(stage: Stage, rng: np.random.Generator) -> tuple[NDArray[Any], ...]
     velocity = np.where(before_any_cue[:, None], np.float32(0), rollout.velocity)
     positions = np.concatenate([rollout.hand, rollout.target], 1) / np.float32(POSITION_SCALE)
     return (
-        np.array(token_ids(rollout.instruction)),
+        np.array(token_ids(rollout.instruction, words)),
         rollout.pixels,
         index,
         count,

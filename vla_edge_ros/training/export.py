@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import torch
@@ -28,7 +28,7 @@ from vla_edge_ros.model.tensor_shapes import (
     layer_prefix,
 )
 from vla_edge_ros.sequence import Decoding
-from vla_edge_ros.training.instructions import UNKNOWN, WORD_IDS
+from vla_edge_ros.training.instructions import UNKNOWN, word_ids
 from vla_edge_ros.training.network import PolicyNetwork
 from vla_edge_ros.training.policy import new_network
 
@@ -89,8 +89,11 @@ def _hugging_face_name(name: str) -> str:
     ] + f".{kind}"
 
 
-def export(network: PolicyNetwork, folder: Path) -> None:
-    """Write ``folder`` with config.json, model.safetensors, tokenizer.json and tokenizer_config.json."""
+def export(network: PolicyNetwork, folder: Path, tasks: Iterable[str] = ()) -> None:
+    """Write ``folder`` with config.json, model.safetensors, tokenizer.json and tokenizer_config.json.
+
+    ``tasks``: files of tasks (``own_task.py``) that it was trained with, whose words are in the tokenizer.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     # Not by save_file, which leaves a file that only its owner may read.
     (folder / "model.safetensors").write_bytes(save(tensors_of(network), metadata={"format": "pt"}))
@@ -113,7 +116,7 @@ def export(network: PolicyNetwork, folder: Path) -> None:
         "torch_dtype": "bfloat16",
     }
     _write_json(folder / "config.json", config)
-    tokenizer = Tokenizer(models.WordLevel(WORD_IDS, unk_token=UNKNOWN))
+    tokenizer = Tokenizer(models.WordLevel(word_ids(tasks), unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.save(str(folder / "tokenizer.json"))
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": UNKNOWN}
@@ -135,11 +138,12 @@ def main() -> None:
     parser.add_argument(
         "--smooth-bins", type=float, default=SMOOTH_BINS, help="see smooth_head; 0: the head as trained"
     )
+    parser.add_argument("--task", help="the file that training was given")
     options = parser.parse_args()
     network = new_network(Decoding(options.decoding))
     network.load_state_dict(torch.load(options.checkpoint, map_location="cpu", weights_only=True))
     smooth_head(network, options.smooth_bins)
-    export(network, options.folder)
+    export(network, options.folder, [options.task] if options.task else [])
     print(f"wrote {options.folder}")
 
 

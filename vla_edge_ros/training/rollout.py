@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from vla_edge_ros.imaging import resize_rgb
 from vla_edge_ros.tabletop.arm import HAND_SPEED, joints_for
 from vla_edge_ros.tabletop.camera import Camera
-from vla_edge_ros.tabletop.expert import SLOW_WITHIN, expert_velocity
+from vla_edge_ros.tabletop.expert import SLOW_WITHIN
 from vla_edge_ros.tabletop.scene import CONTROL_HZ, HOVER_HEIGHT, WORK_AREA, SceneState
 from vla_edge_ros.tabletop.tasks import EpisodePlan, draw
 
@@ -41,6 +41,7 @@ class Rollout:
     """
 
     instruction: str
+    recalls: bool  # whether a cue, and no colour, says which button is the target
     pixels: NDArray[np.uint8]  # [t, height, width, 3]
     velocity: NDArray[np.float32]
     hand: NDArray[np.float32]
@@ -49,10 +50,6 @@ class Rollout:
     lit: NDArray[np.int64]
     cycles: NDArray[np.int64]
     spots: NDArray[np.float32]
-
-    @property
-    def recalls(self) -> bool:
-        return bool((self.cue >= 0).any() or (self.lit >= 0).any()) or "lit" in self.instruction
 
 
 def make_rollout(task: str, rng: np.random.Generator, frames: int, longest_delay: int) -> Rollout:
@@ -69,7 +66,7 @@ def make_rollout(task: str, rng: np.random.Generator, frames: int, longest_delay
     chosen = np.where(cue >= 0, buttons[cue], plan.target)
     target = objects[np.arange(frames), chosen]
     pictures = [_picture(plan, int(c), hand, rng) for c, hand in zip(cycles, hands, strict=True)]
-    velocity = expert_velocity(hands, target) / HAND_SPEED
+    velocity = np.asarray(plan.expert(hands, target)) / HAND_SPEED
     shown = np.where((lit >= 0)[:, None] | (not plan.cues), target, np.nan)
     heights = np.array([HOVER_HEIGHT, 0.0])
     places = np.concatenate(
@@ -78,6 +75,7 @@ def make_rollout(task: str, rng: np.random.Generator, frames: int, longest_delay
     spots = _CAMERA.project(places) * (MODEL_WIDTH / _CAMERA.width)
     return Rollout(
         instruction=plan.instruction,
+        recalls=bool(plan.cues),
         pixels=np.stack(pictures),
         velocity=velocity.astype(np.float32),
         hand=hands.astype(np.float32),

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """One step of training: forward, backward, AdamW; on a GPU replayed as a CUDA graph.
 
-A step of this small network is a thousand short kernels, which take longer to launch than to run. All batches
-of a stage have the same shapes, so the whole step, the optimizer's part included, is captured once.
+A step of this small network is a thousand short kernels, which take longer to launch than to run. Batches
+of a stage have the same shapes, but for the prompt's length, so the whole step, the optimizer's part
+included, is captured once for each such length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -42,8 +43,17 @@ class _Tensors(NamedTuple):
     recalls: Tensor
 
 
+@dataclass(slots=True)
+class _Captured:
+    """Where batches of one shape are copied to, and the graph that reads them there, once it is captured."""
+
+    tensors: _Tensors
+    graph: torch.cuda.CUDAGraph | None = None
+    steps: int = 0
+
+
 class TrainingStep:
-    """Steps of ``network`` over batches of one shape.
+    """Steps of ``network`` over batches that differ in the length of their prompts only.
 
     ``__call__`` returns ``FIGURES`` numbers, float32, on the device: nothing waits for the device but who
     reads them.
@@ -57,10 +67,8 @@ class TrainingStep:
         self._optimizer = torch.optim.AdamW(
             network.parameters(), rate, betas=(0.9, 0.95), weight_decay=0.01, capturable=self._on_gpu
         )
-        self._static: _Tensors | None = None
-        self._replay: Callable[[], None] | None = None
+        self._captured: dict[int, _Captured] = {}  # by the prompt's length, the one size that differs
         self._figures = torch.zeros(FIGURES, device=device)
-        self._steps = 0
 
     def set_learning_rate(self, rate: float) -> None:
         for group in self._optimizer.param_groups:
@@ -70,31 +78,34 @@ class TrainingStep:
                 group["lr"] = rate
 
     def __call__(self, batch: Batch) -> Tensor:
-        self._steps += 1
         if not self._on_gpu:
             self._run(_Tensors(*(torch.from_numpy(array) for array in _arrays(batch))))
-        elif self._replay is None:
-            self._static = _Tensors(*(torch.from_numpy(a).to(self._device) for a in _arrays(batch)))
-            self._run_on_gpu(self._static)
+            return self._figures.clone()
+        captured = self._captured.get(batch.prompt.shape[1])
+        if captured is None:
+            captured = _Captured(_Tensors(*(torch.from_numpy(a).to(self._device) for a in _arrays(batch))))
+            self._captured[batch.prompt.shape[1]] = captured
+        for target, array in zip(captured.tensors, _arrays(batch), strict=True):
+            target.copy_(torch.from_numpy(array).pin_memory(), non_blocking=True)
+        if captured.graph is not None:
+            captured.graph.replay()
         else:
-            assert self._static is not None
-            for target, array in zip(self._static, _arrays(batch), strict=True):
-                target.copy_(torch.from_numpy(array).pin_memory(), non_blocking=True)
-            self._replay()
+            self._run_outside(captured)
         return self._figures.clone()
 
-    def _run_on_gpu(self, tensors: _Tensors) -> None:
-        """A step outside of a graph, on a stream of its own as capturing asks; the last one is captured."""
+    def _run_outside(self, captured: _Captured) -> None:
+        """A step outside of a graph, on a stream of its own as capturing asks; behind the last one it is
+        captured, which runs nothing."""
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            self._run(tensors)
+            self._run(captured.tensors)
         torch.cuda.current_stream().wait_stream(stream)
-        if self._steps == _STEPS_BEFORE_CAPTURE:
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                self._run(tensors)
-            self._replay = graph.replay
+        captured.steps += 1
+        if captured.steps == _STEPS_BEFORE_CAPTURE:
+            captured.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(captured.graph):
+                self._run(captured.tensors)
 
     def _run(self, tensors: _Tensors) -> None:
         labels = Labels(tensors.velocity, tensors.positions, tensors.weight, tensors.known, tensors.spots)

@@ -15,14 +15,19 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from pickle import UnpicklingError
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 
 from vla_edge_ros.console import console_program
 from vla_edge_ros.errors import ConfigError
 from vla_edge_ros.sequence import Decoding
+from vla_edge_ros.tabletop.task_names import is_file
 from vla_edge_ros.training.batches import Batch, BatchSource, Stage
+from vla_edge_ros.training.export import parameters_of
 from vla_edge_ros.training.network import PolicyNetwork
 from vla_edge_ros.training.policy import new_network
 from vla_edge_ros.training.stages import STAGES, STAGES_1024
@@ -39,7 +44,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, required=True, help="checkpoint to write (.pt)")
     parser.add_argument("--stages", default=",".join(STAGES_1024), help=f"of {', '.join(STAGES)}, in order")
-    parser.add_argument("--resume", type=Path, help="checkpoint to go on from")
+    parser.add_argument("--resume", type=Path, help="checkpoint (.pt) or model folder to go on from")
+    parser.add_argument("--task", help="Python file with a task of your own (tabletop/own_task.py)")
+    parser.add_argument("--task-share", type=float, default=0.5, help="of the episodes that play --task")
     parser.add_argument("--minutes", type=float, help="of each stage, in place of its own")
     parser.add_argument("--episodes", type=int, help="of each batch, in place of each stage's own")
     parser.add_argument("--learning-rate", type=float, help="highest, in place of each stage's own")
@@ -53,15 +60,17 @@ def arguments() -> argparse.Namespace:
 @console_program
 def main() -> None:
     options = arguments()
+    if not 0 < options.task_share <= 1:
+        raise ConfigError(f"--task-share must be above 0 and at most 1, got {options.task_share}")
+    if options.task and not is_file(options.task):
+        raise ConfigError(f"--task must be a Python file, *.py, got {options.task!r}")
     unknown = [name for name in options.stages.split(",") if name not in STAGES]
     if unknown:
         raise ConfigError(f"--stages must be of {', '.join(STAGES)}, got {', '.join(unknown)}")
     torch.manual_seed(options.seed)
     network = new_network(Decoding(options.decoding)).to(options.device)
     if options.resume:
-        network.load_state_dict(
-            torch.load(options.resume, map_location=options.device, weights_only=True), strict=False
-        )
+        load(network, options.resume)
     size = sum(parameter.numel() for parameter in network.parameters())
     print(f"{size / 1e6:.2f} M parameters, {options.decoding} decoding, on {options.device}", flush=True)
     for number, name in enumerate(options.stages.split(",")):
@@ -72,11 +81,37 @@ def main() -> None:
             stage = replace(stage, episodes=options.episodes)
         if options.learning_rate:
             stage = replace(stage, learning_rate=options.learning_rate)
+        if options.task:
+            others = {task: share * (1 - options.task_share) for task, share in stage.tasks.items()}
+            stage = replace(stage, tasks={options.task: options.task_share, **others})
         source = BatchSource(stage, options.seed * 1000 + number, options.workers)
         try:
             Trainer(network, stage, options.device).run(source, options.out)
         finally:
             source.close()
+
+
+def load(network: PolicyNetwork, path: Path) -> None:
+    """Parameters of a checkpoint, or of an exported model folder, which has none for training alone.
+
+    Raises ``ConfigError`` where ``path`` is neither.
+    """
+    if path.is_dir():
+        named = parameters_of(network)
+        try:
+            stored = load_file(path / "model.safetensors")
+            with torch.no_grad():
+                for name, parameter in named.items():
+                    parameter.copy_(stored[name])
+        except (OSError, KeyError, RuntimeError, SafetensorError) as error:
+            raise ConfigError(
+                f"--resume {path}: expected a folder that export has written: {error}"
+            ) from error
+        return
+    try:
+        network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True), strict=False)
+    except (OSError, RuntimeError, UnpicklingError) as error:
+        raise ConfigError(f"--resume {path}: expected a checkpoint of this program: {error}") from error
 
 
 class Trainer:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of the boards: every board in every table, and a measurement beside its prediction once there is one."""
+"""The page of the boards: every board in every table, each measurement beside its prediction."""
 
 from __future__ import annotations
 

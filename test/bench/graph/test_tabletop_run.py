@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 
 import pytest
 
 pytest.importorskip("rclpy", reason="the program runs a ROS graph")
 
-from vla_edge_ros.bench.graph.tabletop_run import cycle_row, task_rows  # noqa: E402
+from vla_edge_ros.bench.graph.tabletop_run import cycle_row, main, task_rows  # noqa: E402
 from vla_edge_ros.tabletop.results import EpisodeResult  # noqa: E402
 from vla_edge_ros.types import ActionSource, CycleRecord, Outcome  # noqa: E402
 
@@ -60,3 +61,18 @@ def test_cycles_count_from_the_first_fresh_action_on():
     assert row["late_messages"] == 1 and row["latency_ms_max"] == 40.0
     json.dumps(row, allow_nan=False)
     assert cycle_row(records[:1], 33.0) == {"cycles": 0}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--graphs", "2", "--episodes", "5"], "multiple of 4, tasks by graphs, got 5"),
+        (["--graphs", "0"], "at least 1, got 100, 0"),
+        (["--episodes", "0"], "at least 1, got 0, 1"),
+    ],
+)
+def test_episodes_that_robots_cannot_share_are_refused(options, told, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["tabletop_run", *options])
+    with pytest.raises(SystemExit):
+        main()
+    assert told in capsys.readouterr().err

@@ -5,14 +5,25 @@ from __future__ import annotations
 
 from vla_edge_ros.bench.figures.data import ROOT, Row, rows, short, table
 from vla_edge_ros.planner.boards import Board, boards
-from vla_edge_ros.planner.coefficients import FRAME, KERNELS, PERSISTENT, coefficients
+from vla_edge_ros.planner.coefficients import (
+    FRAME,
+    FRAME_AND_ACTION,
+    KERNELS,
+    PERSISTENT,
+    coefficients,
+)
 from vla_edge_ros.planner.estimate import estimate, plan_config, slow_down
 from vla_edge_ros.planner.fit import checks
 from vla_edge_ros.planner.models import SIZES
 
 VALIDATION = "planner-validation-h200"
 
-_PASSES = {FRAME: "prefill", PERSISTENT: "decode step, persistent", KERNELS: "decode step, kernels"}
+_PASSES = {
+    FRAME: "prefill",
+    FRAME_AND_ACTION: "prefill with the action",
+    PERSISTENT: "decode step, persistent",
+    KERNELS: "decode step, kernels",
+}
 
 # Model, weights, decoding.
 _ASKED = (

@@ -52,6 +52,11 @@ def chunk_ms(weights: str = "bf16", draft: str = "off", step: str = "persistent"
     return float(engine_row(weights, draft, step)["chunk_ms"]["median"])
 
 
+def parallel_chunk_ms() -> str:
+    """Median of a chunk whose tokens are decoded in one pass."""
+    return short(float(row("chunk-parallel-h200", decoding="parallel")["chunk_ms"]["median"]))
+
+
 def saved(weights: str) -> str:
     """How much of a bf16 chunk these weights save, without drafts."""
     return f"{100 * (1 - chunk_ms(weights) / chunk_ms()):.0f} %"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from vla_edge_ros.bench.figures.chunk_tables import engine_row, soaked_chunks
 from vla_edge_ros.bench.figures.data import Row, aborted, count, latency, pair, row, rows, short, table
+from vla_edge_ros.bench.studies.closed_loop_rows import DEFAULT, delay_of
 
 LIVE_RUNS = {
     "live-h200-16.7ms-no-drafts": "16.7 ms, 15 minutes, `engine.draft: none`",
@@ -61,6 +62,50 @@ def parts_table() -> str:
     return table(("what", "median / p99 / max"), lines)
 
 
+def repeats() -> str:
+    """How often a draft of the last action would be accepted whole: least and most of the tasks."""
+    shares = sorted(
+        found["action_repeated"]
+        for found in rows("closed-loop")
+        if (found["policy"], found["decoding"], found["slots"]) == (DEFAULT, "parallel", 1024)
+        and (found["model"], found["trouble"], found["weights"]) == ("trained", "none", "bf16")
+        and not found["lag"]
+        and not found["refused"]
+        and found["delay"] in (0, delay_of(1024))
+    )
+    return f"{100 * shares[0]:.0f} to {100 * shares[-1]:.0f} % of the cycles, by task"
+
+
+def tabletop_table() -> str:
+    """The trained policy through ROS in real time."""
+    lines = []
+    for name, machine in (("tabletop-h200", "H200, CUDA"), ("tabletop-cpu", "2 cores, NumPy")):
+        cycles = [found for found in rows(name) if "cycles" in found]
+        total, acted = (sum(found[key] for found in cycles) for key in ("cycles", "acted"))
+        late = sum(found["late_messages"] for found in cycles)
+        worst = max(found["latency_ms_p99"] for found in cycles)
+        for found in rows(name):
+            if "task" in found:
+                success = f"{100 * found['success']:.0f} % ({100 * found['success_low']:.0f} to "
+                success += f"{100 * found['success_high']:.0f})"
+                lines.append(
+                    (
+                        f"{machine}, {found['camera_hz']} Hz, {len(cycles)} at a time"
+                        if len(cycles) > 1
+                        else f"{machine}, {found['camera_hz']} Hz",
+                        f"`{found['task']}`",
+                        str(found["delay"]),
+                        str(found["episodes"]),
+                        success,
+                        f"{count(acted)} of {count(total)}",
+                        str(late),
+                        f"{worst:.1f}",
+                    )
+                )
+    header = ("machine and camera", "task", "delay", "episodes", "success", "cycles acted")
+    return table((*header, "late messages", "p99 latency, ms"), lines)
+
+
 def measured_table() -> str:
     """The README's table: what a reader may expect, the worse case before the better one."""
     calm, trouble = live("live-calm"), live("live-trouble")
@@ -83,11 +128,20 @@ def measured_table() -> str:
 
     differences = sum(each["differences"] for each in rows("chunk-soak"))
     share = 100 * calm["fresh"] / calm["cycles"]
+    parallel = row("chunk-parallel-h200", decoding="parallel")["chunk_ms"]
     lines = [
-        ("**H200, one chunk** of 1.5 B sizes, without drafts, bf16", chunk("bf16", "off")),
+        (
+            "**H200, one chunk** of 1.5 B sizes, tokens one after the other, without drafts, bf16",
+            chunk("bf16", "off"),
+        ),
         ("the same, int8 / int4 weights", f"{chunk('int8', 'off')}, {chunk('int4', 'off')}"),
         ("the same, default (drafts), every draft token rejected", chunk("bf16", "rejected")),
         ("the same, every draft token accepted (only while an action repeats)", chunk("bf16", "accepted")),
+        (
+            "all tokens in one pass (`action.decoding: parallel`, a checkpoint that is trained so), bf16",
+            f"{pair(parallel)} ms",
+        ),
+        ("how often the trained policy of the simulated table repeats its action as it moves", repeats()),
         ("the same in torch.compile with a CUDA graph", f"{pair(compiled)} ms"),
         ("the same in Hugging Face transformers, eager", f"{pair(eager)} ms"),
         ("**H200, whole graph**, 16.7 ms period, 15 minutes, without drafts", graph(plain)),

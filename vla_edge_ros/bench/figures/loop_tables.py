@@ -12,31 +12,89 @@ def share(found: Row, name: str) -> str:
     return f"{100 * found[name]:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
 
 
+_MODELS = {
+    "expert": "the scripted expert, no model",
+    "random": "random weights",
+    "trained": "trained weights",
+}
+_TROUBLES = {
+    "none": "",
+    "frozen_camera": ", the camera shows its first picture for ever",
+    "wrong_instruction": ", the instruction of another button or task",
+}
+
+
+def _is_plain(found: Row) -> bool:
+    normal = {"model": "trained", "trouble": "none", "weights": "bf16", "lag": 0, "refused": 0.0}
+    return normal.items() <= found.items() and found["decoding"] == "parallel"
+
+
+def _place(found: Row) -> tuple[str, ...]:
+    return f"`{found['task']}`", str(found["delay"]), str(found["episodes"])
+
+
 def closed_loop_table() -> str:
-    """Every row that was played with trained weights, in the order of the file."""
+    """Trained weights, nothing in the way: task by policy by slots."""
+    lines = [
+        (
+            f"{found['slots']:,}",
+            f"`{found['task']}`",
+            f"`{found['policy']}`",
+            str(found["delay"]),
+            str(found["episodes"]),
+            share(found, "success"),
+            share(found, "cue_kept_at_end") if found["delay"] else "",
+            f"{found['action_repeated']:.0%}",
+        )
+        for found in rows("closed-loop")
+        if _is_plain(found)
+    ]
+    header = ("slots", "task", "eviction", "delay", "episodes", "success", "cue kept", "same action")
+    return table(header, lines)
+
+
+def controls_table() -> str:
+    """What happens where the policy cannot know the answer, and where it needs none."""
+    lines = [
+        (_MODELS[found["model"]] + _TROUBLES[found["trouble"]], *_place(found), share(found, "success"))
+        for found in rows("closed-loop")
+        if found["model"] != "trained" or found["trouble"] != "none"
+    ]
+    return table(("who acts", "task", "delay", "episodes", "success"), lines)
+
+
+def timing_table() -> str:
+    """Actions that come late, and cycles without a chunk."""
     lines = []
     for found in rows("closed-loop"):
-        kept = share(found, "cue_kept_at_end") if found["delay"] and found["model"] == "trained" else ""
-        conditions = [] if found["trouble"] == "none" else [found["trouble"].replace("_", " ")]
-        conditions += [] if found["model"] == "trained" else [found["model"]]
-        conditions += [f"lag {found['lag']}"] if found["lag"] else []
-        conditions += [f"{found['refused']:.0%} refused"] if found["refused"] else []
-        conditions += ["remembered"] if found["remember"] else []
-        conditions += [found["weights"]] if found["weights"] != "bf16" else []
-        lines.append(
-            (
-                f"`{found['task']}`",
-                f"`{found['policy']}`",
-                str(found["delay"]),
-                ", ".join(conditions),
-                str(found["episodes"]),
-                share(found, "success"),
-                kept,
-                f"{found['action_repeated']:.0%}",
-            )
+        if not found["lag"] and not found["refused"]:
+            continue
+        fallback = "repeated, 3 at most" if found["repeats"] else "zero motion"
+        kept = "yes" if found["remember"] else "no"
+        what = (
+            (f"{found['lag']} cycles late", "", "")
+            if found["lag"]
+            else (f"{found['refused']:.0%} refused", fallback, kept)
         )
-    header = ("task", "eviction", "delay", "conditions", "episodes", "success", "cue kept", "same action")
-    return table(header, lines)
+        cue = share(found, "cue_kept_at_end") if found["delay"] else ""
+        lines.append((*_place(found), *what, share(found, "success"), cue))
+    return table(
+        ("task", "delay", "episodes", "cycles", "answered by", "frame remembered", "success", "cue kept"),
+        lines,
+    )
+
+
+def formats_table() -> str:
+    """Integer weights, and the other way of decoding; times are of the machine that played."""
+    found_rows = [
+        found
+        for found in rows("closed-loop")
+        if (found["weights"] != "bf16" or found["decoding"] != "parallel") and found["slots"] == 1024
+    ]
+    lines = [
+        (found["decoding"], found["weights"], *_place(found), share(found, "success")) for found in found_rows
+    ]
+    return table(("decoding", "weights", "task", "delay", "episodes", "success"), lines)
 
 
 def cue_retention_table() -> str:

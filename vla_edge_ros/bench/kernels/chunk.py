@@ -5,7 +5,8 @@ All take the same sizes, the same number of cached slots and the same tokens: on
 vision tokens, then 7 decode steps. This engine also with a draft of the action's tokens: one that is
 accepted, which takes the prefill alone, and one that is rejected throughout. Times of prefill and decode
 steps are the device's (events); a chunk's is the wall clock from its first call to its last token on the
-host. Weights are seeded random: speed does not depend on their values.
+host. In parallel decoding the prefill carries the action's queries and is the whole chunk. Weights are seeded
+random: speed does not depend on their values.
 
 Run ``python -m vla_edge_ros.bench.kernels.chunk --weights bf16,int8,int4 --drafts none,last_action
 --decode-steps auto,kernels --peers --json docs/benchmarks/chunk-h200.json``.
@@ -57,6 +58,11 @@ def chunk_row(
     }
 
 
+def takes_drafts(engine: CudaEngine) -> bool:
+    """Whether it is planned with room for drafts. In parallel decoding that room is the queries'."""
+    return bool(engine.sizes.draft_tokens) and not engine.sizes.has_queries
+
+
 def measure_engine(
     engine: CudaEngine, frames: int, repeats: int, seed: int
 ) -> dict[str, dict[str, list[float]]]:
@@ -81,7 +87,7 @@ def measure_engine(
     for count in range(1, frames):
         engine.embed_frame(rng.integers(0, 256, shape, np.uint8))
         engine.prefill(view_of(count))
-    drafts = ("none", "accepted", "rejected") if engine.sizes.draft_tokens else ("none",)
+    drafts = ("none", "accepted", "rejected") if takes_drafts(engine) else ("none",)
     times: dict[str, dict[str, list[float]]] = {draft: {name: [] for name in TIMES} for draft in drafts}
     view = view_of(frames)
     tokens: tuple[int, ...] = ()
@@ -147,7 +153,7 @@ def run_engine(config: VlaConfig, frames: int, repeats: int) -> list[Row]:
     print(f"{config.engine.weights}: start-up {start_s:.2f} s on {engine.sizes.device.name}")
     times = measure_engine(engine, frames, repeats, config.model.seed)
     slots = engine.sizes.page_slots + frames * engine.sizes.frame_tokens
-    off = {"none": "off"} if not engine.sizes.draft_tokens else {}  # planned without drafts
+    off = {"none": "off"} if not takes_drafts(engine) else {}  # planned without drafts
     rows = [
         chunk_row(
             "vla_edge_ros", config.engine.weights, config.action.head, off.get(draft, draft), slots, measured
@@ -157,12 +163,14 @@ def run_engine(config: VlaConfig, frames: int, repeats: int) -> list[Row]:
     for row in rows:
         row["decode_step"] = engine.steps.kind
         row["kv"] = config.engine.kv
+        row["decoding"] = config.action.decoding
     row = rows[0]
     read, need = streaming_read(engine), pass_bytes(engine.sizes, slots)
-    step_ms = row["decode_step_ms"]["median"]
     row["streaming_read_tb_s"] = read / 1e12
-    row["decode_tb_s"] = need / step_ms / 1e9
-    row["decode_share_of_streaming_read"] = need / (step_ms * 1e-3) / read
+    if "decode_step_ms" in row:  # in parallel decoding the prefill is all
+        step_ms = row["decode_step_ms"]["median"]
+        row["decode_tb_s"] = need / step_ms / 1e9
+        row["decode_share_of_streaming_read"] = need / (step_ms * 1e-3) / read
     row["pool_mb"] = engine.buffers.taken_bytes / MB
     row["device_peak_mb"] = engine.memory().peak_bytes / MB
     kernels = kernel_rows(engine, slots, read)
@@ -192,6 +200,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--full-vocabulary", action="store_true", help="add a row with the whole head")
     parser.add_argument("--decode-steps", default="auto", help="engine.decode_step, comma-separated")
     parser.add_argument("--drafts", default="none", help="engine.draft of the engine's rows, comma-separated")
+    parser.add_argument("--decodings", default="autoregressive", help="action.decoding, comma-separated")
     parser.add_argument("--peers", action="store_true", help="add the PyTorch rows")
     parser.add_argument("--json", default="", help="write the rows here")
     chosen = parser.parse_args(arguments)
@@ -200,10 +209,16 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"--weights: expected some of {','.join(FORMATS)}, got {chosen.weights}")
     config = VlaConfig()
     runs: list[Callable[[], list[Row]]] = []
-    every = product(formats, chosen.kv.split(","), chosen.drafts.split(","), chosen.decode_steps.split(","))
-    for weights, kv, draft, step in every:
+    every = product(
+        formats,
+        chosen.kv.split(","),
+        chosen.decodings.split(","),
+        chosen.drafts.split(","),
+        chosen.decode_steps.split(","),
+    )
+    for weights, kv, decoding, draft, step in every:
         made_of = replace(config.engine, weights=weights, kv=kv, draft=draft, decode_step=step)
-        packed = replace(config, engine=made_of)
+        packed = replace(config, engine=made_of, action=replace(config.action, decoding=decoding))
         runs.append(partial(run_engine, packed, chosen.frames, chosen.repeats))
         if chosen.full_vocabulary:
             whole = replace(packed, action=replace(packed.action, head="full_vocabulary"))
