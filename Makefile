@@ -4,6 +4,8 @@
 #
 #   make demo [DURATION=60]                                            the trained policy on the simulated arm
 #   make demo SOURCE=clip.mp4 | CONFIG=config/x.yaml [DURATION=20]     footage in, actions out, a summary
+#   make report [DURATION=30] [POLICIES="fifo novelty"] [REPORT="--source clip.mp4 --repeats 3"]
+#                                                                      policies measured here, and a report as a page
 #   make test                                                          colcon build, test, test-result
 #   make bench [BENCH="hops.slot hops.cycle_overhead"]                           vla_edge_ros.bench.<folder>.<name>, one by one
 #   make lint | native | clean | distclean
@@ -12,12 +14,14 @@ PYTHON ?= python3
 SOURCE ?=
 CONFIG ?=
 DURATION ?= $(if $(SOURCE)$(CONFIG),20,60)
+POLICIES ?=
+REPORT ?=
 BENCH ?= hops.slot hops.cycle_overhead
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := demo
-.PHONY: demo test lint bench native clean distclean
+.PHONY: demo report test lint bench native clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -55,6 +59,13 @@ DEMO_ARGUMENTS = --duration $(DURATION) $(if $(SOURCE),--source='$(SOURCE)') $(i
 
 demo: $(NATIVE)
 	@$(BIN)/python -m vla_edge_ros.ros.$(if $(SOURCE)$(CONFIG),demo,tabletop_demo) $(DEMO_ARGUMENTS)
+
+# DURATION has a default of the demo's; only one that was given is handed on.
+REPORT_ARGUMENTS = $(if $(filter command environment,$(firstword $(origin DURATION))),--duration $(DURATION)) \
+  $(if $(POLICIES),--policies $(POLICIES)) $(REPORT)
+
+report: $(NATIVE)
+	@$(BIN)/python -m vla_edge_ros.bench.run.main $(REPORT_ARGUMENTS)
 
 # colcon takes "no test ran" for success, and `colcon test` alone hides failures: both are checked here.
 test: $(DEV)

@@ -84,6 +84,7 @@ setup(
             f"monitor = {PACKAGE}.executables:monitor",
             f"engine_check = {PACKAGE}.engines.check:main",
             f"plan = {PACKAGE}.planner.__main__:main",
+            f"run_benchmarks = {PACKAGE}.bench.run.main:main",
         ]
     },
 )

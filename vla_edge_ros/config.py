@@ -150,6 +150,11 @@ class AdmissionConfig:
         4, "refusals in a row before a probe is admitted; doubles to probe_every_max", low=1
     )
     probe_every_max: int = param(30, "the longest run of refusals between two probes", low=1)
+    remember: bool = param(
+        True,
+        "keep a refused or aborted cycle's frame where its prefill alone fits; not with parallel decoding, "
+        "and not with a camera slower than the loop",
+    )
 
     def __post_init__(self) -> None:
         check_fields("admission", self)

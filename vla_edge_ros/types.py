@@ -33,8 +33,8 @@ class Outcome(Enum):
     NO_FRAME_YET = "no_frame_yet"  # nothing has ever been received
     NO_NEW_FRAME = "no_new_frame"  # the newest frame has been used already
     STALE_FRAME = "stale_frame"  # the newest frame is older than the limit
-    REFUSED = "refused"  # admission refused before any work on the engine
-    ABORTED = "aborted"  # between two stages, rolled back, too little time left
+    REFUSED = "refused"  # admission refused the whole chunk; the frame may be remembered behind the answer
+    ABORTED = "aborted"  # between two stages, too little time left; remembered where the prefill was whole
     LATE = "late"  # the watchdog answered for the cycle before the result was there
     ENGINE_ERROR = "engine_error"  # an exception in the engine; rolled back
     STOPPED = "stopped"  # not a cycle: the zero motion that ends a run
@@ -116,8 +116,23 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
+class Remembered:
+    """A refused cycle's frame that was kept without an action, behind that cycle's answer."""
+
+    sequence: int
+    evicted_sequence: int | None = None
+    vision_ms: float = 0.0
+    prefill_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class CycleRecord:
-    """Everything that one cycle decided, measured and published; feeds status, metrics and recordings."""
+    """Everything that one cycle decided, measured and published; feeds status, metrics and recordings.
+
+    ``remembered``: this cycle has no action, and its frame was kept all the same (an aborted chunk).
+    ``remembered_before``: what was kept behind the answer before this record. A refused cycle's answer does
+    not wait for it, so its own record cannot tell.
+    """
 
     cycle: int
     outcome: Outcome
@@ -131,6 +146,8 @@ class CycleRecord:
     times: ChunkTimes | None = None
     tokens: tuple[int, ...] = ()
     evicted_sequence: int | None = None
+    remembered: bool = False
+    remembered_before: Remembered | None = None
     slots_in_use: int = 0
     skipped_cycles: int = 0
     latency_ms: float = 0.0  # grid point to just before the publish

@@ -8,10 +8,11 @@ import math
 Z_95 = 1.959963984540054  # two-sided 95 % of a normal distribution
 
 
-def wilson_interval(successes: int, trials: int, z: float = Z_95) -> tuple[float, float]:
+def wilson_interval(successes: float, trials: float, z: float = Z_95) -> tuple[float, float]:
     """The score interval of a share (Wilson, 1927), 0 to 1; it stays inside even where all trials succeed.
 
-    Raises ``ValueError`` unless 0 <= successes <= trials and trials > 0.
+    Fractions are for samples that are worth fewer independent trials. Raises ``ValueError`` unless
+    0 <= successes <= trials and trials >= 1.
     """
     if not 0 <= successes <= trials or trials < 1:
         raise ValueError(f"expected 0 <= successes <= trials and a trial, got {successes} of {trials}")

@@ -97,6 +97,18 @@ def test_a_frame_may_be_overwritten_once_it_is_embedded(engine):
         assert engine.decode(NOTHING_KEPT, 8, lambda _: False).tokens == expected
 
 
+def test_a_prefill_without_a_decode_behind_it_leaves_the_next_chunk_as_it_would_be(engine):
+    """A refused frame is remembered so. The next one sees it, whether its action was decoded or not."""
+    behind = CacheView(np.array([3, 5], np.int32), np.array([32, 32], np.int32), action_page=0)
+    chunk(engine, picture(5))
+    expected = chunk(engine, picture(6), behind)
+    for _ in range(3):
+        engine.embed_frame(picture(5))
+        assert engine.prefill(NOTHING_KEPT) > 0
+        assert chunk(engine, picture(6), behind) == expected
+        engine.embed_frame(picture(7))  # given up behind its embedding
+
+
 def test_stage_times_are_those_that_passed(engine):
     """Fault A19: timed by the host around a launch, a stage on a device would seem to take no time.
 

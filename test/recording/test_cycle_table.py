@@ -17,7 +17,16 @@ from vla_edge_ros.errors import SourceError
 from vla_edge_ros.recording.cycle_recorder import CycleRecorder
 from vla_edge_ros.recording.cycle_table import LONGEST_ERROR, MOST_BEYOND, columns, read_table, to_row
 from vla_edge_ros.recording.summary import summarise, to_text
-from vla_edge_ros.types import Action, ActionSource, ChunkTimes, CycleRecord, Decision, Outcome, Reason
+from vla_edge_ros.types import (
+    Action,
+    ActionSource,
+    ChunkTimes,
+    CycleRecord,
+    Decision,
+    Outcome,
+    Reason,
+    Remembered,
+)
 
 
 def numpy_too(numbers, scalar):
@@ -51,6 +60,8 @@ records = st.builds(
     ),
     tokens=st.lists(counts, max_size=12).map(tuple),
     evicted_sequence=st.none() | counts,
+    remembered=st.booleans(),
+    remembered_before=st.none() | st.builds(Remembered, counts, st.none() | counts, ms, ms),
     slots_in_use=counts,
     skipped_cycles=counts,
     latency_ms=ms,
@@ -71,9 +82,15 @@ def assert_same(read: CycleRecord, written: CycleRecord) -> None:
         assert getattr(read, name) == getattr(written, name)
     for name in ("evicted_sequence", "slots_in_use", "skipped_cycles"):
         assert getattr(read, name) == getattr(written, name)
+    before, was = read.remembered_before, written.remembered_before
+    assert (read.remembered, before is None) == (written.remembered, was is None)
     near = {"abs": 5.1e-5, "rel": 1e-9, "nan_ok": True}
     assert read.latency_ms == pytest.approx(written.latency_ms, **near)
     assert read.frame_age_ms == pytest.approx(written.frame_age_ms, **near)
+    if was is not None:
+        assert (before.sequence, before.evicted_sequence) == (was.sequence, was.evicted_sequence)
+        assert before.vision_ms == pytest.approx(was.vision_ms, **near)
+        assert before.prefill_ms == pytest.approx(was.prefill_ms, **near)
     printable = written.error.encode("utf-8", "backslashreplace").decode()
     assert read.error.split() == printable.replace("\0", " ").split()
     assert (read.decision is None, read.times is None) == (written.decision is None, written.times is None)
@@ -158,11 +175,17 @@ def test_a_dimension_may_be_called_as_a_column_is(tmp_path):
     assert read.action.stamp_ns == 7 and read.action.values.tolist() == [0.5, 1.5, 2.5, 3.5]
 
 
-def test_a_table_of_before_the_last_columns_is_read(tmp_path):
-    """Seven decode steps for eight dimensions, and the error as the last cell."""
-    record, newer = full_record(), columns(ACTION_NAMES)
-    step = newer.index("decode_8_ms")
-    rows = [row[:step] + row[step + 1 : -1] for row in (newer, to_row(record, 8))]
+@pytest.mark.parametrize("version", ["nothing remembered", "seven decode steps, no cell beyond"])
+def test_a_table_of_before_the_last_columns_is_read(tmp_path, version):
+    """The error is the last cell, or the one beyond it."""
+    record = replace(full_record(), remembered_before=None)
+    newer = columns(ACTION_NAMES)
+    beyond, step = newer.index("beyond"), newer.index("decode_8_ms")
+    rows = [newer, to_row(record, 8)]
+    if version == "nothing remembered":
+        rows = [row[: beyond + 1] for row in rows]
+    else:
+        rows = [row[:step] + row[step + 1 : beyond] for row in rows]
     path = tmp_path / "cycles.csv"
     path.write_text("".join(",".join(row) + "\n" for row in rows), encoding="utf-8")
     (read,) = read_table(path)
@@ -201,6 +224,7 @@ def test_standard_csv_reader_finds_the_columns_by_name(tmp_path):
     (row,) = csv.DictReader(io.StringIO((tmp_path / "cycles.csv").read_text(encoding="utf-8")))
     assert row["predicted_ms"] == "24.5000"
     assert row["evicted_sequence"] == "3"
+    assert (row["remembered"], row["remembered_before"], row["remembered_before_evicted"]) == ("0", "43", "2")
 
 
 @pytest.mark.parametrize("text", ["", "cycle,outcome\n1,acted\n", "not a table", "\n\n"])
@@ -238,6 +262,7 @@ def full_record() -> CycleRecord:
         times=ChunkTimes(4064, 0.2, 5.0, (2.7,) * 7, completed=True, drafted=True),
         tokens=(151900, 151901, 151902, 151903, 151904, 151905, 151906, 151935),
         evicted_sequence=3,
+        remembered_before=Remembered(43, 2, 0.25, 5.5),
         slots_in_use=4064,
         latency_ms=25.0,
     )

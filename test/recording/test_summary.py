@@ -23,6 +23,7 @@ from vla_edge_ros.types import (
     MemoryReport,
     Outcome,
     Reason,
+    Remembered,
 )
 
 ACTION = Action(np.zeros(8), 1)
@@ -92,6 +93,19 @@ def test_every_fallback_is_explained_by_its_cause():
     assert "2 grid points in 1 overruns" in text["late"] and "repeat 2, zero 1" in text["late"]
     assert "38.0 ms predicted" in text["refused/over_budget"] and "budget 31.0" in text["refused/over_budget"]
     assert "embedding is not finite (1 times)" in text["engine_error"]
+
+
+def test_frames_without_an_action_are_counted_whoever_tells_of_them():
+    """The record of an aborted cycle tells of its own, that behind a refused one of the refused one's."""
+    run = hand_made_run()
+    assert summarise(run, {}).remembered_frames == 0
+    refused = Remembered(18, None, 0.2, 5.0)
+    run[11] = fallback(12, Outcome.ABORTED, remembered=True)
+    run[18] = fallback(19, Outcome.REFUSED, decision=REFUSAL, remembered_before=refused)
+    run[19] = fallback(20, Outcome.ABORTED, remembered=True, remembered_before=refused)
+    summary = summarise(run, {})
+    assert summary.remembered_frames == 4
+    assert "remembered 4 frames without an action" in to_text(summary)
 
 
 def test_episodes_are_the_stretches_between_fresh_actions():

@@ -11,7 +11,7 @@ from rclpy.lifecycle import LifecycleNode  # noqa: E402
 from vla_edge_ros.config import VlaConfig  # noqa: E402
 from vla_edge_ros.ros.action_publisher import ActionPublisher  # noqa: E402
 from vla_edge_ros.ros.health_watch import HealthWatch  # noqa: E402
-from vla_edge_ros.types import Action, ActionSource, CycleRecord, MemoryReport, Outcome  # noqa: E402
+from vla_edge_ros.types import Action, ActionSource, CycleRecord, MemoryReport, Outcome, Remembered  # noqa: E402
 
 pytestmark = pytest.mark.ros
 
@@ -45,6 +45,9 @@ def test_a_value_that_is_not_finite_is_not_sent(sink):
 def test_the_engines_health_has_the_caches_last_fill_and_all_evictions(sink):
     sink.publish(CycleRecord(1, Outcome.ACTED, slots_in_use=96, evicted_sequence=4))
     sink.publish(CycleRecord(2, Outcome.NO_NEW_FRAME))
+    sink.publish(CycleRecord(3, Outcome.REFUSED, remembered_before=Remembered(7)))
+    told = Remembered(8, evicted_sequence=5)
+    sink.publish(CycleRecord(4, Outcome.ACTED, evicted_sequence=6, remembered_before=told))
     health = HealthWatch(sink._node).engine(VlaConfig(), sink, "numpy", MemoryReport({"weights": 7}))
-    assert (health.slots_in_use, health.evictions, health.capacity_slots) == (96, 1, 4096)
+    assert (health.slots_in_use, health.evictions, health.capacity_slots) == (96, 3, 4096)
     assert health.memory.total_bytes == 7

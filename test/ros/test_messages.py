@@ -24,6 +24,7 @@ from vla_edge_ros.types import (  # noqa: E402
     Decision,
     Outcome,
     Reason,
+    Remembered,
 )
 
 pytestmark = pytest.mark.ros
@@ -101,6 +102,18 @@ def test_status_says_what_the_cycle_decided_and_measured():
     assert expected.items() <= values.items()
 
 
+def test_status_says_what_was_remembered_without_an_action():
+    told = values_of(record(Outcome.ABORTED, remembered=True, remembered_before=Remembered(41, 3, 0.5, 4.25)))
+    assert (told["remembered"], told["remembered_before"], told["remembered_before_ms"]) == (
+        "1",
+        "41",
+        "4.750",
+    )
+    nothing = values_of(record())
+    assert (nothing["remembered"], nothing["remembered_before"]) == ("0", "0")
+    assert nothing["remembered_before_ms"] == "nan"
+
+
 def test_status_says_how_old_the_frame_behind_the_action_is():
     """Fault A4: from the camera's stamp to the message, also where the action is a repeat."""
     for source in (ActionSource.FRESH, ActionSource.REPEAT):
@@ -144,6 +157,8 @@ def test_status_level_follows_from_outcome_and_source(outcome, source, level):
         times=...,
         tokens=...,
         evicted_sequence=...,
+        remembered=...,
+        remembered_before=...,
         slots_in_use=...,
         skipped_cycles=...,
         latency_ms=...,

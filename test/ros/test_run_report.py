@@ -22,8 +22,13 @@ def test_the_live_line_counts_since_the_line_before():
     add(metrics, Outcome.ACTED, ActionSource.FRESH, 20)
     add(metrics, Outcome.REFUSED, ActionSource.REPEAT, 3)
     add(metrics, Outcome.LATE, ActionSource.REPEAT, 2, published_ms=34.0)
+    metrics.count_remembered(stamp_ns=1)
+    metrics.count_remembered(stamp_ns=2)
     line = " ".join(live_line(7, 60, before, metrics.snapshot()).split())
-    assert "7 s | camera 60 Hz | admitted 22 refused 3 | deadline misses 2 | repeats 5 | late 2" in line
+    assert (
+        "7 s | camera 60 Hz | admitted 22 refused 3 remembered 2 | deadline misses 2 | repeats 5 | late 2"
+        in line
+    )
     assert "p50 5.00 p99 5.00 ms" in line
 
 

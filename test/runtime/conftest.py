@@ -16,10 +16,12 @@ from vla_edge_ros.engines.base import Decoded, Vision
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.kv_cache.cache import KvCache
 from vla_edge_ros.kv_cache.eviction import make_policy
-from vla_edge_ros.runtime.control_loop import ControlLoop, Prompt
+from vla_edge_ros.runtime.camera_pace import WINDOW
+from vla_edge_ros.runtime.control_loop import ControlLoop
 from vla_edge_ros.runtime.cycle_answers import CycleAnswers
 from vla_edge_ros.runtime.fallback import FallbackLadder
 from vla_edge_ros.runtime.metrics import RunMetrics
+from vla_edge_ros.runtime.pinned_prompt import Prompt
 from vla_edge_ros.runtime.reasoner import Reasoner
 from vla_edge_ros.types import NS_PER_MS, ActionSource, Decision, Frame, MemoryReport, Reason
 
@@ -99,6 +101,8 @@ class ScriptedAdmission:
         self.abort_after_ms = 1e9
         self.learned = []
         self.asked_slots = []
+        self.room_to_remember_ms = -1e9  # of the cycle; a frame may be remembered until then
+        self.learned_remembered = []
 
     def calibrate(self, samples) -> None:
         self.calibrated = list(samples)
@@ -113,6 +117,13 @@ class ScriptedAdmission:
 
     def learn(self, times) -> None:
         self.learned.append(times)
+
+    def may_remember(self, elapsed_ms, slots_in_use, embedded_ms=0.0) -> bool:
+        self.asked_to_remember = (elapsed_ms, slots_in_use, embedded_ms)
+        return elapsed_ms <= self.room_to_remember_ms
+
+    def learn_remembered(self, times) -> None:
+        self.learned_remembered.append(times)
 
 
 class Claims:
@@ -200,6 +211,11 @@ def rig(tiny_config):
         )
         rig = SimpleNamespace(**{k: v for k, v in locals().items() if k != "config"}, config=config, number=0)
 
+        def brisk() -> None:
+            """As after cycles in which the camera brought a new frame each."""
+            for back in range(WINDOW, -1, -1):
+                loop._pace.see(rig.number - back, slot.sequence - back)
+
         def cycle(camera: bool = True, **camera_options):
             rig.number += 1
             clock.now_ns = (1_000 + rig.number * 33) * NS_PER_MS
@@ -207,7 +223,8 @@ def rig(tiny_config):
                 slot.camera(**camera_options)
             return loop.run_cycle(rig.number, clock.now_ns)
 
-        rig.cycle = cycle
+        rig.cycle, rig.brisk = cycle, brisk
+        brisk()
         return rig
 
     rig = build()

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vla_edge_ros.config import EngineConfig
+from vla_edge_ros.config import AdmissionConfig, EngineConfig
 from vla_edge_ros.errors import EngineError, EngineLostError
-from vla_edge_ros.runtime.control_loop import Prompt
 from vla_edge_ros.runtime.frame_slot import FrameSlot
+from vla_edge_ros.runtime.pinned_prompt import Prompt
 from vla_edge_ros.types import ActionSource, Outcome
 
 STAGES = ["vision", "prefill", *(f"decode{step}" for step in range(7))]
@@ -125,6 +125,8 @@ def test_admission_is_told_the_real_elapsed_time(rig):
 
 @pytest.mark.parametrize("stage", range(len(STAGES) + 1))
 def test_aborted_before_any_stage_leaves_the_cache_as_it_was(rig, stage):
+    """Where nothing is remembered without an action; test_remembering.py has what is kept otherwise."""
+    rig = rig.build(replace(rig.config, admission=AdmissionConfig(remember=False)))
     rig.cycle()
     before = rig.cache.state()
     rig.engine.calls.clear()

@@ -10,7 +10,7 @@ import pytest
 
 from vla_edge_ros.config import PromptConfig
 from vla_edge_ros.errors import EngineError
-from vla_edge_ros.runtime.control_loop import Prompt
+from vla_edge_ros.runtime.pinned_prompt import Prompt
 from vla_edge_ros.types import Outcome
 
 

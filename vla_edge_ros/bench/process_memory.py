@@ -6,12 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def resident_mb() -> float:
-    """This process's resident set in MiB."""
-    for line in Path("/proc/self/status").read_text().splitlines():
+def resident_mb(pid: int | str = "self") -> float:
+    """A process's resident set in MiB, this one's by default. Raises ``OSError`` for one that has ended."""
+    status = Path(f"/proc/{pid}/status")
+    for line in status.read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
-    raise OSError("expected a VmRSS line in /proc/self/status")
+    raise OSError(f"expected a VmRSS line in {status}")
 
 
 def gpu_used_mb() -> float:

@@ -4,7 +4,7 @@
 CSV since PlotJuggler, pandas and any spreadsheet read it as it is, and since a run that ends in a crash
 keeps every row but the last (Parquet and NPZ write their index at the end, and lose all). Times are rounded
 to 0.1 us. An empty cell means that the cycle had no such value. Values that have no column, as the tokens of
-an action with more dimensions, are listed in the last cell, so that a strange row does not end a recording.
+an action with more dimensions, are listed in the cell ``beyond``: a strange row does not end a recording.
 """
 
 from __future__ import annotations
@@ -17,7 +17,16 @@ from typing import SupportsFloat, SupportsInt
 import numpy as np
 
 from vla_edge_ros.errors import SourceError
-from vla_edge_ros.types import Action, ActionSource, ChunkTimes, CycleRecord, Decision, Outcome, Reason
+from vla_edge_ros.types import (
+    Action,
+    ActionSource,
+    ChunkTimes,
+    CycleRecord,
+    Decision,
+    Outcome,
+    Reason,
+    Remembered,
+)
 
 # One cell above 131,072 characters, and Python's reader refuses the file.
 LONGEST_ERROR = 8_000  # characters
@@ -30,6 +39,10 @@ _CYCLE = (
 )  # fmt: skip
 _DECISION = ("admitted", "reason", "elapsed_ms", "predicted_ms", "budget_ms")
 _MEMORY = ("slots_in_use", "evicted_sequence")
+_REMEMBERED = (
+    "remembered", "remembered_before", "remembered_before_evicted", "remembered_before_vision_ms",
+    "remembered_before_prefill_ms",
+)  # fmt: skip
 _CHUNK = ("chunk_slots", "chunk_completed", "chunk_drafted", "vision_ms", "prefill_ms")
 _BEYOND = "beyond"
 
@@ -40,7 +53,7 @@ def columns(action_names: Sequence[str]) -> list[str]:
     As many decode steps as dimensions: the prefill gives the first token, but a verification pass may accept
     no draft token.
     """
-    return [*_columns(action_names, len(action_names)), _BEYOND]
+    return [*_columns(action_names, len(action_names)), _BEYOND, *_REMEMBERED]
 
 
 def _columns(action_names: Sequence[str], steps: int) -> list[str]:
@@ -86,7 +99,16 @@ def to_row(record: CycleRecord, dimensions: int) -> list[str]:
     row += _padded(values, dimensions)
     # One line, and no NUL, at which csv before Python 3.11 stops reading.
     row += [" ".join(record.error[:LONGEST_ERROR].replace("\0", " ").split())]
-    return [*row, _beyond((decode, tokens, values), dimensions)]
+    return [*row, _beyond((decode, tokens, values), dimensions), *_remembered(record)]
+
+
+def _remembered(record: CycleRecord) -> list[str]:
+    before = record.remembered_before
+    if before is None:
+        return [str(int(record.remembered)), "", "", "", ""]
+    evicted = "" if before.evicted_sequence is None else _whole(before.evicted_sequence)
+    times = [_ms(before.vision_ms), _ms(before.prefill_ms)]
+    return [str(int(record.remembered)), _whole(before.sequence), evicted, *times]
 
 
 def _beyond(lists: Sequence[Sequence[str]], count: int) -> str:
@@ -98,8 +120,8 @@ def _beyond(lists: Sequence[Sequence[str]], count: int) -> str:
 def read_table(path: str | Path) -> list[CycleRecord]:
     """The records of a table. A last row that was cut short is left out: the run ended in the middle of it.
 
-    Tables of earlier versions, with a decode step less and no ``beyond``, are read too. Raises
-    ``SourceError`` where the file is missing or is not such a table.
+    Tables of earlier versions are read too: without what was remembered, and before that with a decode step
+    less and no ``beyond``. Raises ``SourceError`` where the file is missing or is not such a table.
     """
     try:
         data = Path(path).read_bytes()
@@ -108,12 +130,11 @@ def read_table(path: str | Path) -> list[CycleRecord]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SourceError(f"{path}: expected a cycle table, cannot read it: {error}") from error
     names = [name.removeprefix("token_") for name in header if name.startswith("token_")]
-    if not names or header not in (columns(names), _columns(names, len(names) - 1)):
+    if not names or header not in _versions(names):
         raise SourceError(f"{path}: expected the header of a cycle table, got {','.join(header)[:80]!r}")
     # By number from here on: a dimension may be called as a column is, "stamp_ns".
     numbers = [str(dimension) for dimension in range(len(names))]
-    keys = columns(numbers)
-    keys = keys if len(header) == len(keys) else _columns(numbers, len(names) - 1)
+    keys = next(keys for keys in _versions(numbers) if len(keys) == len(header))
     records = []
     for number, cells in enumerate(lines, start=2):
         try:
@@ -121,6 +142,12 @@ def read_table(path: str | Path) -> list[CycleRecord]:
         except ValueError as error:
             raise SourceError(f"{path}, line {number}: expected a cycle's row, got {error}") from error
     return records
+
+
+def _versions(action_names: Sequence[str]) -> list[list[str]]:
+    """Column names of this version's tables and of earlier ones', each of another length."""
+    newest = columns(action_names)
+    return [newest, newest[: -len(_REMEMBERED)], _columns(action_names, len(action_names) - 1)]
 
 
 def _to_record(cell: dict[str, str], numbers: Sequence[str]) -> CycleRecord:
@@ -143,6 +170,8 @@ def _to_record(cell: dict[str, str], numbers: Sequence[str]) -> CycleRecord:
             int(token) for token in _filled(cell, [f"token_{number}" for number in numbers], tokens)
         ),
         evicted_sequence=int(cell["evicted_sequence"]) if cell["evicted_sequence"] else None,
+        remembered=cell.get("remembered") == "1",
+        remembered_before=_to_remembered(cell),
         slots_in_use=int(cell["slots_in_use"]),
         skipped_cycles=int(cell["skipped_cycles"]),
         latency_ms=float(cell["latency_ms"]),
@@ -162,6 +191,14 @@ def _to_decision(cell: dict[str, str]) -> Decision | None:
         return None
     times = (float(cell[name]) for name in ("elapsed_ms", "predicted_ms", "budget_ms"))
     return Decision(cell["admitted"] == "1", Reason(cell["reason"]), *times)
+
+
+def _to_remembered(cell: dict[str, str]) -> Remembered | None:
+    if not cell.get("remembered_before"):
+        return None
+    evicted = cell["remembered_before_evicted"]
+    times = (float(cell[f"remembered_before_{stage}_ms"]) for stage in ("vision", "prefill"))
+    return Remembered(int(cell["remembered_before"]), int(evicted) if evicted else None, *times)
 
 
 def _to_times(cell: dict[str, str], steps: Sequence[str], beyond: Sequence[str]) -> ChunkTimes | None:

@@ -43,6 +43,7 @@ class Summary:
     fallback_rate: float
     longest_repeat: int
     refusals: dict[str, int]
+    remembered_frames: int  # kept without an action, of refused and of aborted cycles
     fresh_latency_ms: Quantiles
     every_latency_ms: Quantiles
     causes: tuple[Cause, ...]
@@ -74,6 +75,7 @@ def summarise(records: Sequence[CycleRecord], run: dict[str, Any]) -> Summary:
         fallback_rate=1.0 - len(fresh) / len(cycles),
         longest_repeat=max((r.repeat_streak for r in cycles if r.source is ActionSource.REPEAT), default=0),
         refusals=dict(Counter(refused)),
+        remembered_frames=sum(r.remembered + (r.remembered_before is not None) for r in cycles),
         fresh_latency_ms=Quantiles.of(fresh),
         every_latency_ms=Quantiles.of(published),
         causes=causes(cycles),
@@ -92,6 +94,7 @@ def to_text(summary: Summary) -> str:
         f" longest repeat {summary.longest_repeat}",
         f"deadline   miss rate {summary.deadline_miss_rate:.3%}, late messages {summary.late_messages}",
         f"refusals   {_counts(summary.refusals) or 'none'}",
+        f"remembered {summary.remembered_frames} frames without an action",
         f"latency    {_quantiles(summary.fresh_latency_ms)} of fresh actions",
         f"           {_quantiles(summary.every_latency_ms)} of all messages",
         f"memory     host {_megabytes(summary.host_peak_bytes)},"

@@ -66,6 +66,8 @@ class ActionPublisher:
         self._send(self._status, to_status(record, self._node.get_fully_qualified_name(), self._now_ns()))
         self.slots_in_use = record.slots_in_use or self.slots_in_use
         self.evictions += record.evicted_sequence is not None
+        before = record.remembered_before
+        self.evictions += before is not None and before.evicted_sequence is not None
 
     def _send(self, publisher: LifecyclePublisher[Any], message: Any) -> None:
         publisher.publish(message)

@@ -119,6 +119,7 @@ def _cache_values(metrics: MetricsSnapshot, engine: EngineHealth) -> dict[str, N
         "slots_in_use": engine.slots_in_use,
         "capacity_slots": engine.capacity_slots,
         "evictions": engine.evictions,
+        "remembered_frames": metrics.remembered_frames,
         "longest_memory_gap_ms": metrics.longest_memory_gap_ms,
     }
 

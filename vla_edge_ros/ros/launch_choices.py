@@ -163,7 +163,7 @@ def _rules(config_class: type, values: Mapping[str, Any]) -> list[str]:
     """``-p name:=value`` for each parameter of ``config_class``."""
     rules = []
     for leaf in leaves(config_class):
-        value = _quoted(values[leaf.name]) if leaf.kind == "string" else _text(values[leaf.name])
+        value = quoted(values[leaf.name]) if leaf.kind == "string" else _text(values[leaf.name])
         rules += ["-p", f"{leaf.name}:={value}"]
     return rules
 
@@ -202,7 +202,7 @@ def _typed(leaf: Leaf, text: str) -> Any:
         raise ConfigError(f"{leaf.name} must be a number ({leaf.kind}), got {text!r}") from None
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """For ``-p name:=``: rcl reads YAML, in which a file named 1e3 is a number and [a].mp4 a list."""
     return "'" + text.replace("'", "''") + "'"
 
@@ -286,8 +286,10 @@ def run_check() -> tuple[str, str]:
 
 def _check_command() -> list[str]:
     """The installed program, whose first line names the interpreter that colcon built with."""
-    from ament_index_python.packages import PackageNotFoundError, get_package_prefix
-
+    try:
+        from ament_index_python.packages import PackageNotFoundError, get_package_prefix
+    except ImportError:  # without ROS
+        return [sys.executable, "-m", f"{PACKAGE}.engines.check"]
     try:
         program = Path(get_package_prefix(PACKAGE), "lib", PACKAGE, "engine_check")
         if program.is_file():

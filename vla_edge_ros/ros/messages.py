@@ -87,6 +87,7 @@ def to_status(record: CycleRecord, node_name: str, now_ns: int) -> DiagnosticArr
 
 def _values(record: CycleRecord, now_ns: int) -> dict[str, Number]:
     decision, times, action, nan = record.decision, record.times, record.action, float("nan")
+    before = record.remembered_before
     sensor_to_action_ms = max(0, now_ns - action.stamp_ns) / NS_PER_MS if action else nan
     return {
         "cycle": record.cycle,
@@ -109,6 +110,9 @@ def _values(record: CycleRecord, now_ns: int) -> dict[str, Number]:
         "drafted": int(times.drafted) if times else 0,
         "slots_in_use": record.slots_in_use,
         "evicted_sequence": -1 if record.evicted_sequence is None else record.evicted_sequence,
+        "remembered": int(record.remembered),
+        "remembered_before": before.sequence if before else 0,
+        "remembered_before_ms": before.vision_ms + before.prefill_ms if before else nan,
         "skipped_cycles": record.skipped_cycles,
     }
 

@@ -33,10 +33,12 @@ def live_line(second: int, images: int, before: MetricsSnapshot, now: MetricsSna
 
     repeats = now.sources.get(ActionSource.REPEAT, 0) - before.sources.get(ActionSource.REPEAT, 0)
     late = now.late_messages - before.late_messages
+    remembered = now.remembered_frames - before.remembered_frames
     missed = more(Outcome.ABORTED) + more(Outcome.LATE)
     return (
         f"{second:4d} s | camera {images:3d} Hz"
         f" | admitted {more(Outcome.ACTED) + missed:3d} refused {more(Outcome.REFUSED):3d}"
+        f" remembered {remembered:3d}"
         f" | deadline misses {missed:3d}"
         f" | repeats {repeats:3d}"
         f" | late {late:3d} | latency p50 {now.latency_ms.p50:6.2f} p99 {now.latency_ms.p99:6.2f} ms"
@@ -62,6 +64,7 @@ def summary(metrics: MetricsSnapshot, frames: FrameCounts, published: int | None
             f"deadline  {metrics.deadline_misses} misses ({100 * metrics.deadline_misses / cycles:.2f} %)",
             f"latency   p50 {latency.p50:.2f}  p95 {latency.p95:.2f}  p99 {latency.p99:.2f}"
             f"  max {latency.max:.2f} ms, of the last {metrics.window_cycles} cycles",
-            f"memory    {peak_mb:.0f} MB at most",
+            f"memory    {peak_mb:.0f} MB at most,"
+            f" {metrics.remembered_frames} frames remembered without an action",
         ]
     )

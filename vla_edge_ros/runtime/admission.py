@@ -38,6 +38,20 @@ class Admission(Protocol):
         """Take a chunk's measured times; not ``times.completed``: it was aborted (a lower bound)."""
         ...
 
+    def may_remember(self, elapsed_ms: float, slots_in_use: int, embedded_ms: float = 0.0) -> bool:
+        """Does what a refused chunk needs to keep its frame fit, embedding and prefill without a draft?
+
+        ``embedded_ms``: what the embedding took where it is done already, and only the prefill is asked for.
+        Asked after a refusal, by the same budget. Where it is true, ``must_abort`` is asked between the two
+        and means these two only, until the next ``decide``. It changes nothing about probes.
+        """
+        ...
+
+    def learn_remembered(self, times: ChunkTimes) -> None:
+        """Take what embedding and prefill took where nothing was to be decoded: whole measurements of both,
+        which say nothing of decode steps and end no probe."""
+        ...
+
 
 def make_admission(timing: TimingConfig, admission: AdmissionConfig) -> Admission:
     """The policy that ``admission.policy`` names."""

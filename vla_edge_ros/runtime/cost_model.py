@@ -158,6 +158,21 @@ class CostModel:
         vision_ms, prefill_ms, step_ms = (self._stage_ms(stage, slots) for stage in STAGES)
         return Forecast(vision_ms, prefill_ms, step_ms, steps, between_ms)
 
+    def frame_ms(self, slots: int) -> float:
+        """Embedding and prefill on the calibrated machine, whatever the level is now."""
+        return sum(self._lines[stage].at(slots) for stage in ("vision", "prefill") if stage in self._lines)
+
+    def frame_forecast(self, slots: int, quantile: float, level: float) -> Forecast:
+        """Embedding and prefill with nothing behind them, at ``level`` times the profile."""
+        vision_ms, prefill_ms = (
+            level * self._lines[stage].at(slots) if stage in self._lines else 0.0
+            for stage in ("vision", "prefill")
+        )
+        between_ms = self.overhead_ms
+        if quantile > 0.5:
+            between_ms += self.frame_ms(slots) * self._spread(quantile)
+        return Forecast(vision_ms, prefill_ms, step_ms=0.0, steps=0, between_ms=between_ms)
+
     def _profile_ms(self, slots: int, steps: int) -> float:
         counts = {"vision": 1, "prefill": 1, "decode": steps}
         return sum(counts[stage] * line.at(slots) for stage, line in self._lines.items())
@@ -192,6 +207,12 @@ class CostModel:
             if ratio > level:
                 self._ratios[stage].append(ratio)
 
+    def learn_frame(self, times: ChunkTimes) -> None:
+        """Take an embedding and a prefill with nothing behind them. They are whole, so they may lower their
+        levels too; of decode steps, whole chunks and their spread they say nothing."""
+        for stage, ms in stage_costs(times).items():
+            self._add_ratio(stage, ms, times.slots_in_use)
+
     def _fit(self, samples: Sequence[ChunkTimes]) -> None:
         whole = [times for times in samples if times.completed and is_usable(times)]
         for stage in STAGES:
@@ -204,12 +225,17 @@ class CostModel:
     def _add_ratios(self, times: ChunkTimes) -> None:
         profile_ms = 0.0
         for stage, ms in stage_costs(times).items():
-            line_ms = self._lines[stage].at(times.slots_in_use) if stage in self._lines else 0.0
-            if line_ms > 0:
-                self._ratios[stage].append(ms / line_ms)
-                profile_ms += line_ms * (len(times.decode_ms) if stage == "decode" else 1)
+            line_ms = self._add_ratio(stage, ms, times.slots_in_use)
+            profile_ms += line_ms * (len(times.decode_ms) if stage == "decode" else 1)
         if profile_ms > 0:
             self._chunk_ratios.append(times.total_ms / profile_ms)
+
+    def _add_ratio(self, stage: str, ms: float, slots: int) -> float:
+        """Note what ``stage`` took beside its profile, which is returned; 0 where there is none."""
+        line_ms = self._lines[stage].at(slots) if stage in self._lines else 0.0
+        if line_ms > 0:
+            self._ratios[stage].append(ms / line_ms)
+        return line_ms
 
     def _level(self, stage: str) -> float:
         ratios = self._ratios[stage]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from vla_edge_ros.types import NS_PER_MS, ChunkTimes, CycleRecord, Decision, Frame, Outcome
+from vla_edge_ros.types import NS_PER_MS, ChunkTimes, CycleRecord, Decision, Frame, Outcome, Remembered
 
 
 @dataclass(slots=True)
@@ -35,6 +35,7 @@ class Cycle:
     descriptor: NDArray[np.float32] | None = None
     tokens: tuple[int, ...] = ()
     evicted_sequence: int | None = None
+    remembered: bool = False
     ended: Outcome | None = None
     error: str = ""
 
@@ -67,8 +68,25 @@ class Cycle:
         """Take what a stage took, by its field of ``ChunkTimes``."""
         self.times = self.times_with(**stages)
 
-    def record(self) -> CycleRecord:
-        """What is known of the cycle; who answers adds what was published."""
+    def leave_draft(self) -> None:
+        """Nothing will be decoded, so nothing is drafted."""
+        self.draft = ()
+        self.measured(drafted=False)
+
+    def as_remembered(self) -> Remembered:
+        """The frame that was kept, where its embedding and prefill were all there was to be."""
+        times = self.times_with()
+        return Remembered(self.frame_sequence, self.evicted_sequence, times.vision_ms, times.prefill_ms)
+
+    def behind_answer(self) -> Cycle:
+        """This cycle and its frame once more, for what is computed behind its answer."""
+        again = Cycle(self.number, self.scheduled_ns, 0, self.steady_ns)
+        again.frame_sequence, again.frame_stamp_ns = self.frame_sequence, self.frame_stamp_ns
+        return again
+
+    def record(self, remembered_before: Remembered | None = None) -> CycleRecord:
+        """What is known of the cycle, and of what was kept behind the answer before it; who answers adds
+        what was published."""
         return CycleRecord(
             self.number,
             self.ended or Outcome.ACTED,
@@ -79,6 +97,8 @@ class Cycle:
             times=self.times,
             tokens=self.tokens,
             evicted_sequence=self.evicted_sequence,
+            remembered=self.remembered,
+            remembered_before=remembered_before,
             slots_in_use=self.slots_in_use,
             skipped_cycles=self.skipped,
             error=self.error,

@@ -71,8 +71,17 @@ class CycleAnswers:
         """Publish the ladder's answer to ``record.outcome``; None where the watchdog was first."""
         with self._lock:
             if not self._may_answer(record.cycle, scheduled_ns):
+                self._metrics.note_untold(record)
                 return None
             return self._publish(record, *self._ladder.answer(self._frame_time_ns()), scheduled_ns)
+
+    def remembered(self, stamp_ns: int) -> None:
+        """A refused cycle's frame was kept behind its answer; ``stamp_ns`` is the frame's."""
+        self._metrics.count_remembered(stamp_ns)
+
+    def failed_behind(self, error: str) -> None:
+        """The engine failed behind an answer: no record tells."""
+        self._metrics.note_error(error)
 
     def expire(self, cycle: int, scheduled_ns: int) -> CycleRecord | None:
         """The watchdog thread's answer to a cycle it has claimed.

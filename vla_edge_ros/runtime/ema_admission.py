@@ -27,6 +27,7 @@ class EmaAdmission:
         self._prefill_ms: float | None = None
         self._decode_ms = 0.0
         self._steps = 0
+        self._planned_steps = 0  # of what was decided on last: none where a frame is only remembered
         self._start_ms = 0.0
 
     def calibrate(self, samples: Sequence[ChunkTimes]) -> None:
@@ -39,7 +40,7 @@ class EmaAdmission:
     def decide(self, elapsed_ms: float, slots_in_use: int, drafted: bool = False) -> Decision:
         """One average for chunks of every fill, with a draft and without."""
         predicted_ms = (self._prefill_ms or 0.0) + self._steps * self._decode_ms
-        self._start_ms = elapsed_ms
+        self._start_ms, self._planned_steps = elapsed_ms, self._steps
         reason = self._reason(elapsed_ms, predicted_ms)
         return Decision(reason.admits, reason, elapsed_ms, predicted_ms, self._budget_ms)
 
@@ -58,7 +59,7 @@ class EmaAdmission:
             assumed_ms = self._decode_ms or so_far.prefill_ms
             return probe_must_stop(self._limit_ms, elapsed_ms, so_far, self._steps, assumed_ms)
         if so_far.prefill_ms == 0:
-            rest_ms = self._steps * self._decode_ms + max(0.0, self._prefill_ms - so_far.vision_ms)
+            rest_ms = self._planned_steps * self._decode_ms + max(0.0, self._prefill_ms - so_far.vision_ms)
             slow_down = 1.0
         else:
             # At least the step that is asked for: a draft may have saved some in the chunk before.
@@ -88,6 +89,18 @@ class EmaAdmission:
             step_ms = sum(times.decode_ms) / len(times.decode_ms)
             is_first = fresh or self._decode_ms == 0
             self._decode_ms = self._mix(self._decode_ms, step_ms, is_first)
+
+    def may_remember(self, elapsed_ms: float, slots_in_use: int, embedded_ms: float = 0.0) -> bool:
+        self._planned_steps = 0
+        if self._prefill_ms is None:
+            return False
+        return elapsed_ms + max(0.0, self._prefill_ms - embedded_ms) <= self._budget_ms
+
+    def learn_remembered(self, times: ChunkTimes) -> None:
+        usable = is_usable(times)
+        self.rejected_samples += not usable
+        if usable and times.prefill_ms > 0 and self._prefill_ms is not None:
+            self._prefill_ms = self._mix(self._prefill_ms, times.vision_ms + times.prefill_ms, False)
 
     def _mix(self, average: float, sample: float, replace: bool) -> float:
         return sample if replace else (1.0 - self._weight) * average + self._weight * sample

@@ -63,6 +63,7 @@ class MetricsSnapshot:
     refusals: dict[Reason, int]
     latency_ms: Quantiles  # grid point to publish, fresh actions
     sensor_to_action_ms: Quantiles  # camera stamp to published, fresh actions
+    remembered_frames: int  # kept without an action: of refused cycles, and of aborted ones
     longest_memory_gap_ms: float  # by camera stamps: how long nothing was kept while the camera went on
     late_messages: int  # messages whose publish ended after the deadline
     latest_message_ms: float  # how long after the deadline the latest of these was out; 0 without one
@@ -121,6 +122,7 @@ class RunMetrics:
             self._kept_stamp_ns: int | None = None
             self._kept_at_ns = 0
             self._longest_gap_ns = 0
+            self._remembered = 0
             self._late_messages = 0
             self._latest_message_ms = 0.0
             self._dropped_results = 0
@@ -168,15 +170,33 @@ class RunMetrics:
         self._newest_cycle = cycle
 
     def _note_memory(self, record: CycleRecord) -> None:
-        """Refused, aborted and failed cycles leave a hole in the memory, in just the heavy moments."""
+        """A cycle whose frame is not kept leaves a hole in the memory, in just the heavy moments."""
         now_ns = self._steady_ns()
         if record.frame_stamp_ns and self._kept_stamp_ns is not None:
             gap_ns = record.frame_stamp_ns - self._kept_stamp_ns
             # Else the clock of the stamps was changed or set forward meanwhile, and nobody knows the gap.
             if gap_ns <= FASTEST_CLOCK * (now_ns - self._kept_at_ns) + CLOCK_STEP_NS:
                 self._longest_gap_ns = max(self._longest_gap_ns, gap_ns)
-        if record.outcome is Outcome.ACTED:
+        self._remembered += record.remembered
+        if record.outcome is Outcome.ACTED or record.remembered:
             self._kept_stamp_ns, self._kept_at_ns = record.frame_stamp_ns, now_ns
+
+    def count_remembered(self, stamp_ns: int) -> None:
+        """A frame that was kept behind the answer of its refused cycle."""
+        with self._lock:
+            self._remembered += 1
+            self._kept_stamp_ns, self._kept_at_ns = stamp_ns, self._steady_ns()
+
+    def note_untold(self, record: CycleRecord) -> None:
+        """A cycle that fell back when the watchdog had answered it: its frame may be kept all the same."""
+        if record.remembered:
+            with self._lock:
+                self._note_memory(record)
+
+    def note_error(self, error: str) -> None:
+        """An engine's error behind an answer, which no record tells."""
+        with self._lock:
+            self._last_error = error
 
     def count_dropped_result(self, record: CycleRecord) -> None:
         """A finished chunk whose cycle the watchdog had answered: its frame is kept all the same."""
@@ -199,6 +219,7 @@ class RunMetrics:
                 "outcomes": dict(self._outcomes),
                 "sources": dict(self._sources),
                 "refusals": dict(self._refusals),
+                "remembered_frames": self._remembered,
                 "late_messages": self._late_messages,
                 "latest_message_ms": self._latest_message_ms,
                 "dropped_results": self._dropped_results,

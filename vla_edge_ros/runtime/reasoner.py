@@ -29,13 +29,14 @@ from vla_edge_ros.model.decoder_config import resolve
 from vla_edge_ros.model.prompt import prompt_tokens
 from vla_edge_ros.runtime.action_sink import ActionSink
 from vla_edge_ros.runtime.admission import make_admission
-from vla_edge_ros.runtime.control_loop import ControlLoop, Prompt
+from vla_edge_ros.runtime.control_loop import ControlLoop
 from vla_edge_ros.runtime.cycle_answers import CycleAnswers
 from vla_edge_ros.runtime.cycle_clock import CycleClock
 from vla_edge_ros.runtime.deadline_watchdog import DeadlineWatchdog
 from vla_edge_ros.runtime.fallback import FallbackLadder
 from vla_edge_ros.runtime.frame_slot import FrameSlot
 from vla_edge_ros.runtime.metrics import RunMetrics
+from vla_edge_ros.runtime.pinned_prompt import Prompt
 from vla_edge_ros.runtime.thread_priority import take_realtime_priority
 from vla_edge_ros.runtime.warm_up import measure_chunks, over_budget
 from vla_edge_ros.types import NS_PER_MS, CycleRecord, Outcome
@@ -120,8 +121,7 @@ class Reasoner:
             raise EngineError("expected the run before to have ended, but its engine still computes a chunk")
         if self._loop.engine_lost:
             raise EngineLostError(self._loop.engine_lost)
-        if not self._config.cache.keep_on_deactivate:
-            self._loop.forget()
+        self._loop.begin_run(forgets=not self._config.cache.keep_on_deactivate)
         self.metrics.reset()
         self._answers.open()
         self._epoch_ns = self._clock.start()

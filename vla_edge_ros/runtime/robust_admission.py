@@ -7,11 +7,13 @@ refuse chunks that mostly fit (docs/explanation/admission.md has the figures for
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 
 from vla_edge_ros.config import AdmissionConfig, TimingConfig
-from vla_edge_ros.runtime.cost_model import CostModel
+from vla_edge_ros.runtime.cost_model import LEVEL_SAMPLES, CostModel
 from vla_edge_ros.runtime.probing import ProbeSchedule, is_usable, probe_must_stop
 from vla_edge_ros.types import ChunkTimes, Decision, Reason
 
@@ -27,6 +29,9 @@ class RobustAdmission:
 
     def __init__(self, timing: TimingConfig, admission: AdmissionConfig):
         self.model, self.drafted_model = CostModel(), CostModel()
+        # Of embedding and prefill, by the latest chunks of either kind. A stage's own level is raised and
+        # never lowered by aborted chunks; where all of them are, it could keep frames out for ever.
+        self._frame_levels: deque[float] = deque([1.0] * LEVEL_SAMPLES, maxlen=LEVEL_SAMPLES)
         self._running = self.model  # that of the chunk which was decided on last
         self.rejected_samples = 0
         self._budget_ms = timing.budget_ms
@@ -42,6 +47,7 @@ class RobustAdmission:
         self.rejected_samples += sum(not is_usable(times) for times in samples)
         self.model.calibrate([times for times in samples if not times.drafted])
         self.drafted_model.calibrate([times for times in samples if times.drafted])
+        self._frame_levels.extend([1.0] * LEVEL_SAMPLES)
 
     def decide(self, elapsed_ms: float, slots_in_use: int, drafted: bool = False) -> Decision:
         self._running = self._model_of(drafted)
@@ -94,3 +100,28 @@ class RobustAdmission:
             model.learn_whole(times, self._overhead_ms)
         else:
             model.learn_aborted(times)
+        self._note_frame_level(times)
+
+    def may_remember(self, elapsed_ms: float, slots_in_use: int, embedded_ms: float = 0.0) -> bool:
+        """By the budget that a chunk must clear after a refusal, which this is."""
+        if not self.model.is_ready:
+            return False
+        level = median(self._frame_levels)
+        self._running = self.model
+        self._forecast = self.model.frame_forecast(slots_in_use, self._quantile, level)
+        # Where the embedding is done, its forecast and not its measured time: a slow one foretells a slow
+        # prefill, and the difference stays in the sum as a margin.
+        done_ms = self._forecast.vision_ms if embedded_ms else 0.0
+        return elapsed_ms + self._forecast.chunk_ms - done_ms <= self._budget_ms * (1.0 - HYSTERESIS)
+
+    def learn_remembered(self, times: ChunkTimes) -> None:
+        usable = is_usable(times)
+        self.rejected_samples += not usable
+        if usable:
+            self.model.learn_frame(times)
+            self._note_frame_level(times)
+
+    def _note_frame_level(self, times: ChunkTimes) -> None:
+        profile_ms = self._model_of(times.drafted).frame_ms(times.slots_in_use)
+        if times.prefill_ms > 0 and profile_ms > 0:
+            self._frame_levels.append((times.vision_ms + times.prefill_ms) / profile_ms)

@@ -32,6 +32,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "closed-loop-formats": loop_tables.formats_table,
     "cue-retention": loop_tables.cue_retention_table,
     "admission": study_tables.admission_table,
+    "remembering": study_tables.remembering_table,
     "draft-passes": study_tables.draft_passes_table,
     **BOARD_FIGURES,
     "soaked-chunks": chunk_tables.soaked_chunks,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the studies: eviction policies on footage, admission rules on cost traces."""
+"""Tables of the studies: eviction policies on footage, admission rules and remembering on cost traces."""
 
 from __future__ import annotations
 
@@ -61,6 +61,24 @@ def admission_table() -> str:
         found = [row("admission", trace=trace, policy=policy) for policy in policies]
         lines.append((trace, *(" / ".join(f"{each[key]:g}" for key in keys) for each in found)))
     return table(("scenario", *policies), lines)
+
+
+def remembering_table() -> str:
+    """Share of frames in the memory, without and with frames that have no action; of actions likewise."""
+    cases = dict.fromkeys(
+        (each["scenario"], each["heavy_percent"], each["prefill_share"]) for each in rows("remembering")
+    )
+    lines = []
+    for scenario, heavy, prefill in cases:
+        cells = [scenario, str(heavy), f"{prefill:g}"]
+        for policy in ("robust", "ema"):
+            wanted = {"heavy_percent": heavy, "prefill_share": prefill, "policy": policy}
+            found = row("remembering", scenario=scenario, **wanted)
+            for what in ("kept", "acted"):
+                cells.append(f"{found[f'{what}_before_percent']:.1f} / {found[f'{what}_percent']:.1f}")
+        lines.append(cells)
+    header = ("cycles", "heavy, %", "prefill's share")
+    return table((*header, "`robust`: kept", "acted", "`ema`: kept", "acted"), lines)
 
 
 def draft_passes_table() -> str:

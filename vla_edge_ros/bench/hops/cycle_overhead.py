@@ -26,12 +26,13 @@ from vla_edge_ros.kv_cache.eviction import make_policy
 from vla_edge_ros.model.action_head import ActionHead
 from vla_edge_ros.model.decoder_config import resolve
 from vla_edge_ros.runtime.admission import make_admission
-from vla_edge_ros.runtime.control_loop import ControlLoop, Prompt
+from vla_edge_ros.runtime.control_loop import ControlLoop
 from vla_edge_ros.runtime.cycle_answers import CycleAnswers
 from vla_edge_ros.runtime.deadline_watchdog import DeadlineWatchdog
 from vla_edge_ros.runtime.fallback import FallbackLadder
 from vla_edge_ros.runtime.frame_slot import FrameSlot
 from vla_edge_ros.runtime.metrics import RunMetrics
+from vla_edge_ros.runtime.pinned_prompt import Prompt
 from vla_edge_ros.types import ActionSource, CacheView, CycleRecord, MemoryReport
 
 STEP_MS = 0.001

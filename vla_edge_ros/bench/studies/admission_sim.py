@@ -82,7 +82,7 @@ def replay(trace: Trace, timing: TimingConfig, admission: Admission, rechecks: b
             longest = max(longest, refusals)
             continue
         admitted, refusals = admitted + 1, 0
-        times = _run(chunk, trace.elapsed_ms, admission) if rechecks else chunk
+        times = run_chunk(chunk, trace.elapsed_ms, admission) if rechecks else chunk
         admission.learn(times)
         if not times.completed:
             aborted += 1
@@ -93,7 +93,7 @@ def replay(trace: Trace, timing: TimingConfig, admission: Admission, rechecks: b
     return Tally(len(trace.chunks), admitted, late, aborted, acted, feasible, longest)
 
 
-def _run(chunk: ChunkTimes, start_ms: float, admission: Admission) -> ChunkTimes:
+def run_chunk(chunk: ChunkTimes, start_ms: float, admission: Admission) -> ChunkTimes:
     """Run stage by stage; the part of ``chunk`` that ran before the policy aborted it."""
     so_far = ChunkTimes(chunk.slots_in_use)
     stages: list[dict[str, Any]] = [{"vision_ms": chunk.vision_ms}, {"prefill_ms": chunk.prefill_ms}]

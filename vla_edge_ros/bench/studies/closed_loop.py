@@ -3,7 +3,7 @@
 
 ``python -m vla_edge_ros.bench.studies.closed_loop --sets policies`` plays episodes of seeds that training
 never drew, in lockstep with an engine, in worker processes; rows that the JSON file has already, of the same
-model and number of episodes, are not played again. Shares have 95 % intervals (Wilson).
+model and of as many episodes, are not played again. Shares have 95 % intervals (Wilson).
 """
 
 from __future__ import annotations
@@ -174,8 +174,9 @@ def _machine() -> str:
 
 
 def _is_done(case: Case, rows: Sequence[dict[str, Any]], episodes: int, digest: str) -> bool:
-    identity = {**key_of(case), "episodes": episodes, "model_sha256": digest}
-    return any(identity.items() <= row.items() for row in rows)
+    """Also where more episodes were played."""
+    identity = {**key_of(case), "model_sha256": digest}
+    return any(identity.items() <= row.items() and row["episodes"] >= episodes for row in rows)
 
 
 def _place_of(task: str) -> int:
