@@ -53,7 +53,7 @@ setup(
     maintainer="vla_edge_ros maintainers",
     maintainer_email="maintainers@users.noreply.a-seed-31445fe2.example",
     packages=find_packages(str(ROOT), include=[PACKAGE, f"{PACKAGE}.*"]),
-    package_data={PACKAGE: ["models/*/*"]},
+    package_data={PACKAGE: ["models/*/*", "planner/*.json"]},
     ext_modules=[
         Extension(
             "_vla_edge_native",
@@ -83,6 +83,7 @@ setup(
             f"demo = {PACKAGE}.executables:demo",
             f"monitor = {PACKAGE}.executables:monitor",
             f"engine_check = {PACKAGE}.engines.check:main",
+            f"plan = {PACKAGE}.planner.__main__:main",
             f"run_benchmarks = {PACKAGE}.bench.run.main:main",
         ]
     },

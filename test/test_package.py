@@ -100,6 +100,13 @@ def test_every_file_of_a_shipped_model_is_installed(setup_arguments):
     assert any(path.suffix == ".safetensors" for path in files) and files <= installed
 
 
+def test_the_planner_s_data_are_installed(setup_arguments):
+    files = set((ROOT / "vla_edge_ros/planner").glob("*.json"))
+    patterns = setup_arguments["package_data"]["vla_edge_ros"]
+    installed = {path for pattern in patterns for path in (ROOT / "vla_edge_ros").glob(pattern)}
+    assert len(files) == 2 and files <= installed
+
+
 def is_from_ros(name: str) -> bool:
     return name in {"rclpy", "ament_index_python"} or name.endswith(("_msgs", "_interfaces"))
 

@@ -58,12 +58,13 @@ def machine(monkeypatch):
 
         modules = {
             "load.device": SimpleNamespace(current_device=lambda: "a device"),
-            "plan.sizes": SimpleNamespace(plan=plan),
             "engine": SimpleNamespace(CudaEngine=lambda config: SimpleNamespace(name="cuda")),
             "load.probe": SimpleNamespace(require_working_cuda=require_working_cuda),
         }
         for name, module in modules.items():
             monkeypatch.setitem(sys.modules, f"vla_edge_ros.engines.cuda.{name}", module)
+        # Not a module of its own: what is asked for must exist in the real one.
+        monkeypatch.setattr("vla_edge_ros.engines.cuda.plan.planner.plan", plan)
         monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace() if cupy else None)
         monkeypatch.setattr(ctypes, "CDLL", open_library)
 

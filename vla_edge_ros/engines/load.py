@@ -81,8 +81,8 @@ def _working_engine(config: VlaConfig) -> str:
     try:
         require_cuda()
         device = importlib.import_module("vla_edge_ros.engines.cuda.load.device")
-        sizes = importlib.import_module("vla_edge_ros.engines.cuda.plan.sizes")
-        sizes.plan(resolve(config.model), config, device.current_device())
+        planner = importlib.import_module("vla_edge_ros.engines.cuda.plan.planner")
+        planner.plan(resolve(config.model), config, device.current_device())
     except EngineError as refusal:
         LOGGER.warning("engine.name is auto: numpy, since CUDA cannot be used: %s", refusal)
         return "numpy"

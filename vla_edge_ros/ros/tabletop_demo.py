@@ -32,8 +32,8 @@ from vla_edge_ros.tabletop.config import CAMERA_RATES_HZ
 from vla_edge_ros.tabletop.results import EpisodeResult
 
 NAMESPACE = "vla"
-# Of the episodes of a minute on a machine that is not busy; a policy with random weights reaches none.
-FLOOR = 0.5
+# Of the episodes of a minute on a machine that is not busy (measured: 88 of 90); random weights reach 2 %.
+FLOOR = 0.8
 LONGEST_START_S = 120.0
 RESULTS, FILM = "episodes.jsonl", "film.gif"
 

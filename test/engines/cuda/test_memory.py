@@ -10,10 +10,10 @@ pytest.importorskip("cupy")
 from vla_edge_ros.config import EngineConfig, VlaConfig
 from vla_edge_ros.engines.cuda.load import memory as module
 from vla_edge_ros.engines.cuda.load.memory import MB, DeviceMemory, PeakSampler, memory_table
-from vla_edge_ros.engines.cuda.load.packed_weights import PIECE_BYTES, weight_needs
 from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs
 from vla_edge_ros.engines.cuda.plan.device_sizes import Device
 from vla_edge_ros.engines.cuda.plan.planner import plan
+from vla_edge_ros.engines.cuda.plan.weight_buffers import PIECE_BYTES, weight_needs
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B
 

@@ -16,7 +16,8 @@ import pytest
 
 pytest.importorskip("cupy")
 
-from vla_edge_ros.engines.cuda.load.packed_weights import head_is_embedding, targets
+from vla_edge_ros.engines.cuda.load.packed_weights import targets
+from vla_edge_ros.engines.cuda.plan.weight_buffers import head_is_embedding
 from vla_edge_ros.engines.cuda.plan.weight_format import BF16, INT8, TILE_BYTES, TILE_ROWS
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.tensor_shapes import EMBEDDING, head_name

@@ -13,10 +13,11 @@ pytest.importorskip("cupy")
 
 from vla_edge_ros.config import EngineConfig, VlaConfig  # noqa: E402
 from vla_edge_ros.engines.cuda.load.kernels import SIGNATURES, Residual  # noqa: E402
-from vla_edge_ros.engines.cuda.load.packed_weights import WeightLoader, targets, weight_needs  # noqa: E402
+from vla_edge_ros.engines.cuda.load.packed_weights import WeightLoader, targets  # noqa: E402
 from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs  # noqa: E402
 from vla_edge_ros.engines.cuda.plan.device_sizes import Device  # noqa: E402
 from vla_edge_ros.engines.cuda.plan.planner import plan  # noqa: E402
+from vla_edge_ros.engines.cuda.plan.weight_buffers import weight_needs  # noqa: E402
 from vla_edge_ros.engines.cuda.run.passes import Pass, launch_embed_frame  # noqa: E402
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B  # noqa: E402
 from vla_edge_ros.model.random_weights import RandomWeights  # noqa: E402

@@ -76,6 +76,19 @@ def repeats() -> str:
     return f"{100 * shares[0]:.0f} to {100 * shares[-1]:.0f} % of the cycles, by task"
 
 
+def trained_run(name: str) -> str:
+    """Episodes of all tasks together, and how the cycles went."""
+    tasks = [found for found in rows(name) if "task" in found]
+    cycles = [found for found in rows(name) if "cycles" in found]
+    episodes = sum(found["episodes"] for found in tasks)
+    succeeded = sum(round(found["success"] * found["episodes"]) for found in tasks)
+    late, total = (sum(found[key] for found in cycles) for key in ("late_messages", "cycles"))
+    return (
+        f"right button touched in {succeeded} of {episodes} episodes; {late} late messages in {count(total)} "
+        f"cycles, p99 latency at most {max(found['latency_ms_p99'] for found in cycles):.1f} ms"
+    )
+
+
 def tabletop_table() -> str:
     """The trained policy through ROS in real time."""
     lines = []
@@ -144,8 +157,16 @@ def measured_table() -> str:
         ("how often the trained policy of the simulated table repeats its action as it moves", repeats()),
         ("the same in torch.compile with a CUDA graph", f"{pair(compiled)} ms"),
         ("the same in Hugging Face transformers, eager", f"{pair(eager)} ms"),
-        ("**H200, whole graph**, 16.7 ms period, 15 minutes, without drafts", graph(plain)),
+        (
+            "**H200, whole graph**, random weights of 1.5 B sizes, 16.7 ms, 15 minutes, without drafts",
+            graph(plain),
+        ),
         ("the same, default (drafts)", graph(default)),
+        (
+            "**H200, trained policy** of 1 M parameters on the simulated arm, 60 Hz, seven graphs at once",
+            trained_run("tabletop-h200"),
+        ),
+        ("the same on 2 CPU cores, 30 Hz, one graph beside other programs", trained_run("tabletop-cpu")),
         (
             f"{soaked_chunks()} chunks back to back, drafts of every kind",
             f"{differences} differed (tokens of each, all bits of each tenth)",

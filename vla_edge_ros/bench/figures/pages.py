@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from vla_edge_ros.bench.figures import chunk_tables, graph_tables, latency_picture, loop_tables, study_tables
+from vla_edge_ros.bench.figures.board_tables import BOARD_FIGURES
 from vla_edge_ros.bench.figures.data import ROOT
 
 PICTURE = ROOT / "docs" / "images" / "latency.svg"
@@ -34,6 +35,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "remembering": study_tables.remembering_table,
     "remembering-cameras": study_tables.remembering_cameras_table,
     "draft-passes": study_tables.draft_passes_table,
+    **BOARD_FIGURES,
     "soaked-chunks": chunk_tables.soaked_chunks,
     "plain-chunk-ms": partial(chunk_tables.median, "chunk_ms"),
     "rejected-chunk-ms": partial(chunk_tables.median, "chunk_ms", draft="rejected"),

@@ -31,8 +31,8 @@ from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.cuda.engine import CudaEngine
 from vla_edge_ros.engines.cuda.load.memory import MB
-from vla_edge_ros.engines.cuda.load.packed_weights import layer_offsets
 from vla_edge_ros.engines.cuda.plan.projection_tiling import GEMM_THREADS, TILE_K
+from vla_edge_ros.engines.cuda.plan.weight_buffers import layer_offsets, pass_bytes
 from vla_edge_ros.engines.cuda.plan.weight_format import FORMATS, TILE_BYTES
 from vla_edge_ros.types import CacheView
 
@@ -145,15 +145,6 @@ def streaming_read(engine: CudaEngine) -> float:
     return fastest
 
 
-def pass_bytes(engine: CudaEngine, slots: int) -> int:
-    """Bytes one decode step must read: each weight once, and K and V of the slots in use."""
-    parts, decoder = engine.buffers.parts, engine.sizes.decoder
-    head = parts["head"] or parts["embedding"]
-    weights = sum(parts[name] for name in ("qkv", "output", "gate_up", "down", "norms", "qkv_bias")) + head
-    kept = decoder.num_key_value_heads * engine.sizes.kv.page_bytes(slots, decoder.head_dim)
-    return weights + decoder.num_hidden_layers * 2 * kept
-
-
 def run_engine(config: VlaConfig, frames: int, repeats: int) -> list[Row]:
     engine = CudaEngine(config)
     begin = time.perf_counter()
@@ -174,7 +165,7 @@ def run_engine(config: VlaConfig, frames: int, repeats: int) -> list[Row]:
         row["kv"] = config.engine.kv
         row["decoding"] = config.action.decoding
     row = rows[0]
-    read, need = streaming_read(engine), pass_bytes(engine, slots)
+    read, need = streaming_read(engine), pass_bytes(engine.sizes, slots)
     row["streaming_read_tb_s"] = read / 1e12
     if "decode_step_ms" in row:  # in parallel decoding the prefill is all
         step_ms = row["decode_step_ms"]["median"]

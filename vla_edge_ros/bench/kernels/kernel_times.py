@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from vla_edge_ros.engines.cuda.engine import CudaEngine
-from vla_edge_ros.engines.cuda.load.packed_weights import layer_offsets
+from vla_edge_ros.engines.cuda.plan.weight_buffers import layer_offsets
 from vla_edge_ros.engines.cuda.run.graphs import TimedGraph
 
 REPEATS = 20

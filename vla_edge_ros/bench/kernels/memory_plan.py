@@ -12,10 +12,10 @@ from vla_edge_ros.bench.report import print_table
 from vla_edge_ros.config import ActionConfig, EngineConfig, VlaConfig
 from vla_edge_ros.console import console_program
 from vla_edge_ros.engines.cuda.load.memory import MB
-from vla_edge_ros.engines.cuda.load.packed_weights import PIECE_BYTES, weight_needs
 from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs
 from vla_edge_ros.engines.cuda.plan.device_sizes import Device
 from vla_edge_ros.engines.cuda.plan.planner import plan
+from vla_edge_ros.engines.cuda.plan.weight_buffers import PIECE_BYTES, weight_needs
 from vla_edge_ros.engines.cuda.plan.weight_format import FORMATS
 from vla_edge_ros.model.decoder_config import QWEN2_5_CODER_1_5B
 

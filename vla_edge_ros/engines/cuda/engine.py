@@ -21,10 +21,11 @@ from vla_edge_ros.engines.cuda.load.device import current_device
 from vla_edge_ros.engines.cuda.load.device_errors import FAILURES, device_failure, explain
 from vla_edge_ros.engines.cuda.load.kernels import load_kernels, loading_sources, pass_sources
 from vla_edge_ros.engines.cuda.load.memory import MB, DeviceMemory, PeakSampler
-from vla_edge_ros.engines.cuda.load.packed_weights import PIECE_BYTES, WeightLoader, weight_needs
+from vla_edge_ros.engines.cuda.load.packed_weights import WeightLoader
 from vla_edge_ros.engines.cuda.plan.buffers import scratch_needs
 from vla_edge_ros.engines.cuda.plan.chunk_state import NO_ROWS, LiveRows, write_state
 from vla_edge_ros.engines.cuda.plan.planner import plan
+from vla_edge_ros.engines.cuda.plan.weight_buffers import PIECE_BYTES, weight_needs
 from vla_edge_ros.engines.cuda.run.action_decoder import ActionDecoder
 from vla_edge_ros.engines.cuda.run.decode_steps import DecodeSteps
 from vla_edge_ros.engines.cuda.run.graphs import copy_to_device
@@ -37,6 +38,7 @@ from vla_edge_ros.errors import EngineError, EngineLostError
 from vla_edge_ros.model.action_queries import action_queries
 from vla_edge_ros.model.decoder_config import resolve
 from vla_edge_ros.model.weights import Weights, open_weights
+from vla_edge_ros.planner.startup import below_floor
 from vla_edge_ros.types import CacheView, MemoryReport
 
 log = logging.getLogger(__name__)
@@ -65,6 +67,8 @@ class CudaEngine:
         decoder = self._weights.config if self._weights else resolve(self._config.model)
         device = current_device()
         self.sizes = plan(decoder, self._config, device)
+        if warning := below_floor(self.sizes, self._config):
+            log.warning(warning)
         self._compile()
         with ExitStack() as taken:  # gives everything back where a later step fails
             needs = {**weight_needs(self.sizes), **scratch_needs(self.sizes)}

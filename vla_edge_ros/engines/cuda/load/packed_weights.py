@@ -19,6 +19,7 @@ from vla_edge_ros.config import FrameConfig
 from vla_edge_ros.engines.cuda.load.kernels import Kernel
 from vla_edge_ros.engines.cuda.load.memory import DeviceMemory, pinned_array
 from vla_edge_ros.engines.cuda.plan.sizes import Sizes
+from vla_edge_ros.engines.cuda.plan.weight_buffers import PIECE_BYTES, head_is_embedding, layer_offsets
 from vla_edge_ros.engines.cuda.plan.weight_format import BF16, WeightFormat
 from vla_edge_ros.errors import EngineError
 from vla_edge_ros.model.finite_weights import finite, require_finite
@@ -27,7 +28,6 @@ from vla_edge_ros.model.random_weights import RandomWeights, scale_and_offset, t
 from vla_edge_ros.model.tensor_shapes import EMBEDDING, FINAL_NORM, head_name, layer_prefix, tensor_shapes
 from vla_edge_ros.model.weights import Weights
 
-PIECE_BYTES = 32 << 20
 PLAIN, HALF_SPLIT, INTERLEAVED = 0, 1, 2  # row orders of packing.cuh
 _TYPES = {"bfloat16": (0, 2), "float16": (1, 2), "float32": (2, 4)}  # code of packing.cuh, bytes
 _PACKERS = {"bf16": "pack_tiles", "int8": "quantise_int8", "int4": "quantise_int4"}
@@ -54,52 +54,6 @@ class Target:
     order: int = PLAIN
     period_or_lane: int = 0
     rows: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True)
-class LayerOffsets:
-    """Bytes of one layer's share of each buffer."""
-
-    qkv: int
-    output: int
-    gate_up: int
-    down: int
-    norm: int
-    bias: int
-
-
-def layer_offsets(sizes: Sizes) -> LayerOffsets:
-    decoder, inner, matrix_bytes = sizes.decoder, sizes.intermediate, sizes.weights.matrix_bytes
-    qkv_rows = decoder.q_size + 2 * decoder.kv_size
-    return LayerOffsets(
-        qkv=matrix_bytes(qkv_rows, decoder.hidden_size),
-        output=matrix_bytes(decoder.hidden_size, decoder.q_size),
-        gate_up=matrix_bytes(2 * inner, decoder.hidden_size),
-        down=matrix_bytes(decoder.hidden_size, inner),
-        norm=decoder.hidden_size * 4,
-        bias=qkv_rows * 4,
-    )
-
-
-def weight_needs(sizes: Sizes) -> dict[str, int]:
-    """Bytes by buffer. A tied full-vocabulary head is the embedding itself."""
-    decoder, at = sizes.decoder, layer_offsets(sizes)
-    layers, hidden = decoder.num_hidden_layers, decoder.hidden_size
-    return {
-        "embedding": sizes.embedding.matrix_bytes(decoder.vocab_size, hidden),
-        "head": 0 if head_is_embedding(sizes) else sizes.embedding.matrix_bytes(sizes.head_rows, hidden),
-        "qkv": layers * at.qkv,
-        "output": layers * at.output,
-        "gate_up": layers * at.gate_up,
-        "down": layers * at.down,
-        "norms": (2 * layers + 1) * at.norm,
-        "qkv_bias": layers * at.bias,
-        "patch_projection": BF16.matrix_bytes(hidden, sizes.patch_values),
-    }
-
-
-def head_is_embedding(sizes: Sizes) -> bool:
-    return sizes.decoder.tie_word_embeddings and sizes.head_rows == sizes.decoder.vocab_size
 
 
 def targets(sizes: Sizes) -> list[Target]:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from vla_edge_ros.engines.cuda.load.kernels import DecodeLayers, Kernel, LayerStride, Residual
 from vla_edge_ros.engines.cuda.load.memory import DeviceMemory
-from vla_edge_ros.engines.cuda.load.packed_weights import head_is_embedding, layer_offsets
 from vla_edge_ros.engines.cuda.plan.buffers import kv_layer_bytes
 from vla_edge_ros.engines.cuda.plan.projection_tiling import GEMM_THREADS
 from vla_edge_ros.engines.cuda.plan.sizes import Sizes
+from vla_edge_ros.engines.cuda.plan.weight_buffers import head_is_embedding, layer_offsets
 
 NORM_THREADS = 256
 COMBINE_WARPS = 4
