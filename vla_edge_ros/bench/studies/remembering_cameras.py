@@ -74,7 +74,7 @@ def play(camera: Camera, cycles: int, rule: str) -> tuple[int, int]:
 
 def simulate(cycles: int) -> list[dict[str, object]]:
     """One row a camera; counts of frames."""
-    rows = []
+    rows: list[dict[str, object]] = []
     for camera in CAMERAS:
         (before, _), (at_once, _), (acted, remembered) = (play(camera, cycles, rule) for rule in RULES)
         rows.append(
