@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vla_edge_ros.config import VlaConfig
+from vla_edge_ros.config import CacheConfig, VlaConfig
 from vla_edge_ros.engines.load import load_engine
+from vla_edge_ros.kv_cache.eviction import make_policy
 from vla_edge_ros.model.caveats import caveats
 from vla_edge_ros.model.prompt import prompt_tokens
 from vla_edge_ros.ros.parameter_file import parameters_for
@@ -74,3 +75,18 @@ def test_another_name_is_another_motion(stream):
         theirs, _ = first_velocity(stream, seed, f"point to the {other} button")
         changed.append(not np.allclose(ours, theirs))
     assert np.mean(changed) >= 0.9
+
+
+@pytest.mark.parametrize(("eviction", "least", "most"), [("novelty", 4, 4), ("fifo", 0, 2)])
+def test_what_was_lit_is_touched_after_a_delay_that_only_a_memory_survives(stream, eviction, least, most):
+    """Five times the frames that the cache holds: without the cue a third is guessed at best."""
+    touched = 0
+    for seed in range(4):
+        plan = draw("recall", FIRST_SEED + seed, 140)
+        episode = Episode(plan, physics=False)
+        stream.begin(plan, plan.instruction, make_policy(CacheConfig(eviction=eviction)))
+        while not episode.ended:
+            velocity = stream.act(episode.picture(), int(episode.cycle), not episode.braked)
+            episode.step(np.zeros(2) if velocity is None else velocity)
+        touched += episode.succeeded
+    assert least <= touched <= most
