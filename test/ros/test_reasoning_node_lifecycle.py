@@ -189,6 +189,13 @@ class TestParametersAtRunTime:
         )
         assert "action.kinds" in newest(diagnostics, "Action").message
 
+    def test_a_statistics_file_that_is_not_there_keeps_the_node_unconfigured(self, graph):
+        diagnostics = graph.listen(DiagnosticArray, "/diagnostics")
+        graph.reasoner(action__statistics_file="/nowhere/dataset_statistics.json")
+        assert state(graph) == "unconfigured"
+        told = graph.wait_until(lambda: (s := newest(diagnostics, "Action")) and s.message)
+        assert "action.statistics_file /nowhere/dataset_statistics.json" in told and "no such file" in told
+
     def test_a_rate_that_zero_cannot_stop_keeps_the_node_unconfigured(self, graph):
         diagnostics = graph.listen(DiagnosticArray, "/diagnostics")
         graph.reasoner(action__low=[0.5] + [-1.0] * 7, action__high=[1.5] + [1.0] * 7)

@@ -78,6 +78,11 @@ class ActionHead:
         """The lowest action token id, that of the highest bin."""
         return self._last_id - self._bins + 1
 
+    @property
+    def nearest_to_zero(self) -> NDArray[np.float64]:
+        """The smallest magnitude that a token stands for, ``[dimensions]``; above 0: none says 0."""
+        return np.abs(self._values).min(axis=1)
+
     def decode(self, tokens: Sequence[int]) -> NDArray[np.float64]:
         """One token a dimension -> values ``[dimensions]``.
 
