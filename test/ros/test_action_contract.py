@@ -19,8 +19,7 @@ from trajectory_msgs.msg import JointTrajectory  # noqa: E402
 
 from vla_edge_ros.config import ActionConfig, FallbackConfig  # noqa: E402
 from vla_edge_ros.model.action_head import ActionHead  # noqa: E402
-from vla_edge_ros.ros.action_publisher import ActionPublisher  # noqa: E402
-from vla_edge_ros.ros.messages import is_stop, to_status  # noqa: E402
+from vla_edge_ros.ros.messages import is_stop, to_status, to_trajectory  # noqa: E402
 from vla_edge_ros.runtime.fallback import FallbackLadder  # noqa: E402
 from vla_edge_ros.types import NS_PER_MS, Action, ActionSource, CycleRecord, Outcome  # noqa: E402
 
@@ -40,30 +39,9 @@ BRIDGE = ActionConfig(
 )
 
 
-class Wire:
-    """The publisher without a graph: what it would send, through the middleware's own serialisation."""
-
-    def __init__(self, config: ActionConfig):
-        self.messages: list[JointTrajectory] = []
-        self._publisher = object.__new__(ActionPublisher)
-        self._publisher._config = config
-        self._publisher._action = self
-        self._publisher._status = None
-        self._publisher._now_ns = lambda: STAMP_NS
-        self._publisher._node = self
-        self._publisher._send = self._send
-        self._publisher.slots_in_use = self._publisher.evictions = 0
-
-    def get_fully_qualified_name(self) -> str:
-        return "/vla/vla_reasoner"
-
-    def _send(self, publisher, message) -> None:
-        if publisher is self:
-            self.messages.append(deserialize_message(serialize_message(message), JointTrajectory))
-
-    def send(self, source: ActionSource, action: Action) -> JointTrajectory:
-        self._publisher.publish(CycleRecord(1, Outcome.ACTED, source=source, action=action))
-        return self.messages[-1]
+def sent(source: ActionSource, action: Action) -> JointTrajectory:
+    """As it arrives: through the middleware's own serialisation."""
+    return deserialize_message(serialize_message(to_trajectory(action, BRIDGE, source)), JointTrajectory)
 
 
 def ladder(config: ActionConfig = BRIDGE, **options) -> FallbackLadder:
@@ -89,13 +67,13 @@ def as_plain(value):
 
 
 def examples() -> dict[str, JointTrajectory]:
-    head, wire, rungs = ActionHead(BRIDGE, 32_000), Wire(BRIDGE), ladder(max_repeats=1)
+    head, rungs = ActionHead(BRIDGE, 32_000), ladder(max_repeats=1)
     fresh = Action(head.decode(head.encode([0.01, 0, 0, 0, 0, 0, 1.0])), STAMP_NS)
     rungs.acted(fresh)
     return {
-        "fresh": wire.send(ActionSource.FRESH, fresh),
-        "repeat": wire.send(*rungs.answer(STAMP_NS + 33 * NS_PER_MS)),
-        "stop": wire.send(*rungs.answer(STAMP_NS + 300 * NS_PER_MS)),
+        "fresh": sent(ActionSource.FRESH, fresh),
+        "repeat": sent(*rungs.answer(STAMP_NS + 33 * NS_PER_MS)),
+        "stop": sent(*rungs.answer(STAMP_NS + 300 * NS_PER_MS)),
     }
 
 
@@ -107,29 +85,29 @@ def test_the_messages_of_the_page_are_the_code_s(name):
 
 
 def test_a_repeat_is_the_fresh_message_word_for_word():
-    sent = examples()
-    assert sent["repeat"] == sent["fresh"] and not is_stop(sent["repeat"])
+    shown = examples()
+    assert shown["repeat"] == shown["fresh"] and not is_stop(shown["repeat"])
 
 
 def test_only_a_stop_has_velocities_and_they_are_zero():
-    sent = examples()
-    assert [name for name, message in sent.items() if is_stop(message)] == ["stop"]
-    assert list(sent["stop"].points[0].velocities) == [0.0] * 7
+    shown = examples()
+    assert [name for name, message in shown.items() if is_stop(message)] == ["stop"]
+    assert list(shown["stop"].points[0].velocities) == [0.0] * 7
 
 
 def test_a_policy_that_wants_to_stand_is_no_stop():
     still = Action(np.array([0.0] * 6 + [0.5]), STAMP_NS)
-    message = Wire(BRIDGE).send(ActionSource.FRESH, still)
+    message = sent(ActionSource.FRESH, still)
     assert not any(message.points[0].positions[:6]) and not is_stop(message)
 
 
 @given(waited_ms=st.integers(0, 10**9), values=st.lists(st.floats(-1, 1), min_size=7, max_size=7))
 def test_a_consumer_that_drops_what_is_old_gets_every_stop(waited_ms, values):
-    rungs, wire = ladder(mode="zero"), Wire(BRIDGE)
+    rungs = ladder(mode="zero")
     rungs.acted(Action(np.array(values), STAMP_NS))
     for period in range(3):
         now_ns = STAMP_NS + (waited_ms + 33 * period) * NS_PER_MS
-        message = wire.send(*rungs.answer(now_ns))
+        message = sent(*rungs.answer(now_ns))
         assert 0 <= now_ns - stamp_ns(message) <= validity_ns(message)
         assert list(message.points[0].positions) == [0.0] * 6 + [values[6]] and is_stop(message)
 
@@ -137,7 +115,7 @@ def test_a_consumer_that_drops_what_is_old_gets_every_stop(waited_ms, values):
 def test_the_stop_that_ends_a_run_says_so_too():
     rungs = ladder()
     rungs.acted(Action(np.ones(7), STAMP_NS))
-    last = Wire(BRIDGE).send(ActionSource.ZERO, rungs.zero_motion(STAMP_NS + 10**10))
+    last = sent(ActionSource.ZERO, rungs.zero_motion(STAMP_NS + 10**10))
     assert is_stop(last) and stamp_ns(last) == STAMP_NS + 10**10
 
 

@@ -15,7 +15,7 @@ from trajectory_msgs.msg import JointTrajectory
 from vla_edge_ros.config import VlaConfig
 from vla_edge_ros.ros.messages import to_status, to_trajectory
 from vla_edge_ros.ros.qos import action_qos, lifecycle_publisher, status_qos
-from vla_edge_ros.types import ActionSource, CycleRecord
+from vla_edge_ros.types import CycleRecord
 
 DELIVERY_TIMEOUT = Duration(nanoseconds=200_000_000)
 
@@ -62,8 +62,7 @@ class ActionPublisher:
     def publish(self, record: CycleRecord) -> None:
         """Send the action, where there is one, then the status."""
         if record.action is not None:
-            is_stop = record.source is ActionSource.ZERO
-            self._send(self._action, to_trajectory(record.action, self._config, is_stop=is_stop))
+            self._send(self._action, to_trajectory(record.action, self._config, record.source))
         self._send(self._status, to_status(record, self._node.get_fully_qualified_name(), self._now_ns()))
         self.slots_in_use = record.slots_in_use or self.slots_in_use
         self.evictions += record.evicted_sequence is not None

@@ -49,12 +49,14 @@ def to_time(stamp_ns: int) -> Time:
     return Time(sec=seconds, nanosec=nanoseconds)
 
 
-def to_trajectory(action: Action, config: ActionConfig, *, is_stop: bool = False) -> JointTrajectory:
+def to_trajectory(
+    action: Action, config: ActionConfig, source: ActionSource = ActionSource.FRESH
+) -> JointTrajectory:
     """The action with its stamp, so that its age is now minus stamp. The contract: docs/reference/action.md.
 
-    ``time_from_start`` is how long it may be followed. A stop says so: it alone has ``velocities``, one a
-    name and all 0, which is what it asks for. Raises ``ValueError`` for a value that is not finite: a
-    controller must never see one.
+    ``time_from_start`` is how long it may be followed. Zero motion says that it is a stop: it alone has
+    ``velocities``, one a name and all 0, which is what it asks for. Raises ``ValueError`` for a value that is
+    not finite: a controller must never see one.
     """
     if not np.isfinite(action.values).all():
         raise ValueError(f"action values must be finite, got {action.values.tolist()}")
@@ -62,7 +64,7 @@ def to_trajectory(action: Action, config: ActionConfig, *, is_stop: bool = False
     point = JointTrajectoryPoint(
         positions=action.values.tolist(), time_from_start=Duration(sec=seconds, nanosec=nanoseconds)
     )
-    if is_stop:
+    if source is ActionSource.ZERO:
         point.velocities = [0.0] * len(config.names)
     message = JointTrajectory(joint_names=list(config.names), points=[point])
     message.header.stamp = to_time(action.stamp_ns)

@@ -27,8 +27,7 @@ def probe_of(records, lost_actions=()):
     probe = ControllerProbe()
     for index, item in enumerate(records):
         if item.action is not None and index not in lost_actions:
-            is_stop = item.source is ActionSource.ZERO
-            probe.on_action(to_trajectory(item.action, ActionConfig(), is_stop=is_stop))
+            probe.on_action(to_trajectory(item.action, ActionConfig(), item.source))
         probe.on_status(to_status(item, "vla_reasoner", 0))
     return probe
 
