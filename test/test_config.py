@@ -77,11 +77,11 @@ def test_no_float_takes_what_is_not_a_finite_number(section, name, value):
         (lambda: VlaConfig(cache=CacheConfig(max_frames=5)), "cache.max_frames must be 0, or at least 9"),
         (lambda: ModelSource(preset="huge"), "model.preset must be one of"),
         (lambda: ActionConfig(low=(0.0,)), "action.low must have 8 values, one a name, got 1"),
-        (lambda: ActionConfig(low=(1.0,) * 8), "action.low must be below action.high for terminate"),
+        (lambda: ActionConfig(low=(2.0,) * 8), "action.low must not be above action.high for terminate"),
         (lambda: ActionConfig(names=("dx",) * 8), "action.names must be non-empty and unique"),
         (
             lambda: ActionConfig(kinds=("rate",) * 7 + ("speed",)),
-            "action.kinds must be one of rate, position, got 'speed'",
+            "action.kinds must be one of delta, rate, position, got 'speed'",
         ),
         (lambda: ActionConfig(names=("a\nb", *"cdefghi")), r"action.names must be words .* got 'a\\nb'"),
         (lambda: ActionConfig(names=(" ", *"cdefghi")), "action.names must be words in one line, got ' '"),

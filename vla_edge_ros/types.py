@@ -45,7 +45,7 @@ class ActionSource(Enum):
 
     FRESH = "fresh"  # computed from this cycle's frame
     REPEAT = "repeat"  # the last fresh action again, carrying its old stamp
-    ZERO = "zero"  # zero motion: rates are zero, positions keep their last value
+    ZERO = "zero"  # zero motion, stamped now: rates and deltas are zero, positions keep their last value
     NONE = "none"  # nothing is published (before the first action)
 
 
@@ -109,7 +109,10 @@ class ChunkTimes:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """``values``: float64, one a name of ``ActionConfig``; ``stamp_ns``: that of the frame used."""
+    """``values``: float64, one a name of ``ActionConfig``.
+
+    ``stamp_ns``: that of the frame used; of zero motion, which comes from no frame, the time it was made.
+    """
 
     values: NDArray[np.float64]
     stamp_ns: int

@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vla_edge_ros.config import ActionConfig
@@ -18,8 +18,8 @@ def head(**sections):
     return ActionHead(ActionConfig(**sections), VOCABULARY)
 
 
-def one_dimension(low, high, bins=256):
-    return head(names=("x",), low=(low,), high=(high,), kinds=("position",), bins=bins)
+def one_dimension(low, high, bins=256, kind="position", **fields):
+    return head(names=("x",), low=(low,), high=(high,), kinds=(kind,), bins=bins, **fields)
 
 
 def test_last_id_is_the_lowest_bin_and_the_first_action_id_the_highest():
@@ -104,3 +104,48 @@ def test_engine_chooses_from_the_action_ids_or_from_all():
     assert answer_ids(ActionConfig(last_token_id=31_999), 32_064) == range(31_744, 32_000)
     assert answer_ids(ActionConfig(), 32_064) == range(31_808, 32_064)
     assert answer_ids(ActionConfig(head="full_vocabulary", last_token_id=31_999), 32_064) == range(32_064)
+
+
+finite_range = st.tuples(st.floats(-2, -0.01), st.floats(0.01, 2))
+
+
+@given(st.floats(-3, 3), finite_range, st.integers(3, 300))
+def test_a_centre_is_within_half_a_bin_of_the_clipped_value(value, ends, bins):
+    own = one_dimension(*ends, bins, bin_rule="centres")
+    low, high = ends
+    decoded = own.decode(own.encode([value]))[0]
+    assert abs(decoded - np.clip(value, low, high)) <= (high - low) / (bins - 1) / 2 * (1 + 1e-9)
+    assert low < decoded < high
+
+
+def test_the_centres_have_a_zero_and_the_edges_have_none():
+    every = range(LAST - 255, LAST + 1)
+    centres, edges = (one_dimension(-1.0, 1.0, bin_rule=rule) for rule in ("centres", "edges"))
+    assert [token for token in every if centres.decode([token])[0] == 0.0] == [LAST - 127]
+    assert min(abs(edges.decode([token])[0]) for token in every) == pytest.approx(1 / 255)
+    assert len({centres.decode([token])[0] for token in every}) == 255
+    assert centres.decode([LAST - 255]) == centres.decode([LAST - 254])
+
+
+@given(finite_range, st.integers(3, 300), st.sampled_from(["edges", "centres"]), st.floats(0.5, 3.0))
+@example((-1.0, 1.0), 256, "edges", 0.5)
+@example((-0.0261, 0.0402), 256, "centres", 0.5)
+def test_with_a_dead_band_zero_stays_zero_and_what_is_beyond_it_stays_as_it_is(ends, bins, rule, band):
+    low, high = ends
+    still = one_dimension(low, high, bins, kind="rate", bin_rule=rule, dead_band_bins=band)
+    plain = one_dimension(low, high, bins, kind="rate", bin_rule=rule)
+    assert still.decode(still.encode([0.0]))[0] == 0.0
+    width = (high - low) / (bins - 1)
+    for token in range(LAST - bins + 1, LAST + 1):
+        value = plain.decode([token])[0]
+        if abs(value) > band * width * (1 + 1e-8):
+            assert still.decode([token])[0] == value
+        elif abs(value) < band * width:
+            assert still.decode([token])[0] == 0.0
+
+
+def test_a_position_has_no_dead_band():
+    """Near 0 a joint's angle is an angle like any other."""
+    own, plain = (one_dimension(-1.0, 1.0, dead_band_bins=band) for band in (3.0, 0.0))
+    for token in range(LAST - 255, LAST + 1):
+        assert own.decode([token]) == plain.decode([token])

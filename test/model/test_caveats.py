@@ -69,6 +69,18 @@ def test_a_model_and_a_configuration_of_two_ways_to_decode_are_told(folder):
     assert "vla.action_queries is not used" in line
 
 
+def test_a_motion_in_metres_that_no_token_can_stop_is_told_with_its_size(folder):
+    motion = {
+        "units": ("1", *"mmm", *("rad",) * 3, "1"),
+        "kinds": ("rate", "delta", *("rate",) * 5, "position"),
+    }
+    (line,) = told(folder, **motion, training_hz=5.0)
+    assert "dx (0.016 m a training step), dy (0.016 m a second)" in line and "and 2 more" in line
+    assert "terminate" not in line and "action.dead_band_bins" in line
+    assert told(folder, **motion, training_hz=5.0, dead_band_bins=0.5) == ()
+    assert told(folder, **motion, training_hz=5.0, bin_rule="centres") == ()
+
+
 @pytest.mark.parametrize("ids", [190, 210])
 def test_tokenizer_and_model_of_two_sizes_are_told_until_somebody_says_which_id_is_last(folder, ids):
     write_tokenizer(folder, ids)

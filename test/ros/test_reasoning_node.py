@@ -14,6 +14,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from trajectory_msgs.msg import JointTrajectory
 
 from vla_edge_ros.errors import EngineError
+from vla_edge_ros.ros.messages import is_stop
 
 pytestmark = pytest.mark.ros
 
@@ -26,7 +27,7 @@ class TestRunning:
         node = graph.reasoner()
         graph.wait_until(lambda: len(actions) > 20, "twenty actions")
         sent = set(camera.stamps)
-        stamps = [stamp_ns(action) for action in actions]
+        stamps = [stamp_ns(action) for action in actions if not is_stop(action)]
         assert set(stamps) <= sent
         assert stamps == sorted(stamps)
         cycles = [int(value(array.status[0], "cycle")) for array in statuses]
@@ -62,9 +63,9 @@ class TestRunning:
         graph.reasoner(fallback__max_repeats=3, fallback__max_action_age_ms=10_000.0)
         graph.wait_until(lambda: len(actions) > 10)
         camera.is_on = False
-        zero = graph.wait_until(
-            lambda: next((a for a in actions[10:] if not any(a.points[0].positions[:-1])), None)
-        )
+        zero = graph.wait_until(lambda: next((a for a in actions[10:] if is_stop(a)), None))
+        assert not any(zero.points[0].positions[:-1])
+        assert stamp_ns(zero) > stamp_ns(actions[actions.index(zero) - 1]), "the time now, not the frame's"
         # Status is another topic: that of a cycle may arrive after its action.
         sources = graph.wait_until(
             lambda: "zero" in (seen := [value(array.status[0], "source") for array in statuses]) and seen,

@@ -23,6 +23,7 @@ from trajectory_msgs.msg import JointTrajectory
 from vla_edge_ros.model.decoder_config import TINY
 from vla_edge_ros.model.random_weights import RandomWeights
 from vla_edge_ros.model.tensor_shapes import tensor_shapes
+from vla_edge_ros.ros.messages import is_stop
 
 pytestmark = pytest.mark.ros
 
@@ -113,7 +114,8 @@ class TestLifecycle:
         graph.wait_until(lambda: len(actions) > 10)
         assert change(graph, Transition.TRANSITION_DEACTIVATE)
         graph.wait_until(lambda: value(statuses[-1].status[0], "outcome") == "stopped")
-        graph.wait_until(lambda: not any(actions[-1].points[0].positions[:-1]))
+        graph.wait_until(lambda: is_stop(actions[-1]))
+        assert not any(actions[-1].points[0].positions[:-1])
         assert actions[-1].points[0].positions[-1] == actions[-2].points[0].positions[-1]
         assert state(graph) == "inactive"
 
@@ -186,6 +188,13 @@ class TestParametersAtRunTime:
             lambda: (s := newest(diagnostics, "Action")) and "action.held is no parameter" in s.message
         )
         assert "action.kinds" in newest(diagnostics, "Action").message
+
+    def test_a_statistics_file_that_is_not_there_keeps_the_node_unconfigured(self, graph):
+        diagnostics = graph.listen(DiagnosticArray, "/diagnostics")
+        graph.reasoner(action__statistics_file="/nowhere/dataset_statistics.json")
+        assert state(graph) == "unconfigured"
+        told = graph.wait_until(lambda: (s := newest(diagnostics, "Action")) and s.message)
+        assert "action.statistics_file /nowhere/dataset_statistics.json" in told and "no such file" in told
 
     def test_a_rate_that_zero_cannot_stop_keeps_the_node_unconfigured(self, graph):
         diagnostics = graph.listen(DiagnosticArray, "/diagnostics")

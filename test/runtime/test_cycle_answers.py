@@ -62,6 +62,20 @@ def test_finish_before_any_action_publishes_nothing(rig):
     assert rig.sink.records == []
 
 
+def test_zero_motion_has_the_time_at_which_it_is_made_and_a_repeat_that_of_its_frame(rig):
+    fresh = rig.cycle()
+    answers = [rig.cycle(camera=False) for _ in range(5)]
+    repeats, zeros = answers[:3], answers[3:]
+    assert {record.action.stamp_ns for record in repeats} == {fresh.action.stamp_ns}
+    assert [record.source for record in zeros] == [ActionSource.ZERO] * 2
+    stamps = [record.action.stamp_ns for record in zeros]
+    assert fresh.action.stamp_ns < stamps[0] < stamps[1] <= rig.clock.now_ns
+    assert rig.cycle().source is ActionSource.FRESH
+    rig.clock.work(1000.0)
+    rig.answers.finish()
+    assert rig.sink.records[-1].action.stamp_ns == rig.clock.now_ns
+
+
 def test_reopened_run_does_not_repeat_the_action_of_the_run_before(rig):
     rig.cycle()
     rig.answers.finish()

@@ -21,7 +21,7 @@ def ladder(**options) -> FallbackLadder:
 def test_nothing_before_the_first_action():
     assert ladder().answer(0) == (ActionSource.NONE, None)
     assert ladder(mode="zero").answer(0) == (ActionSource.NONE, None)
-    assert ladder().zero_motion() is None
+    assert ladder().zero_motion(0) is None
 
 
 def test_repeats_are_bounded_by_count_then_zero_motion_with_the_gripper_held():
@@ -65,7 +65,7 @@ def test_modes_zero_and_none():
     rungs = ladder(mode="none")
     rungs.acted(Action(VALUES, 0))
     assert rungs.answer(0) == (ActionSource.NONE, None)
-    assert rungs.zero_motion() is not None  # the end of a run still stops the robot
+    assert rungs.zero_motion(0) is not None  # the end of a run still stops the robot
 
 
 def test_forgotten_action_is_not_repeated():
@@ -105,6 +105,6 @@ def test_zero_motion_is_zero_for_rates_and_the_last_value_for_positions(dimensio
     expected = [value if kind == "position" else 0.0 for kind, value in zip(kinds, values, strict=True)]
     rungs = FallbackLadder(FallbackConfig(mode="zero"), config)
     rungs.acted(Action(values, 0))
-    for action in (rungs.answer(0)[1], rungs.zero_motion()):  # while a run goes on, and at its end
+    for action in (rungs.answer(0)[1], rungs.zero_motion(0)):  # while a run goes on, and at its end
         np.testing.assert_array_equal(action.values, expected)
         assert (action.values >= low).all() and (action.values <= high).all(), "no command out of range"

@@ -6,8 +6,11 @@ order is OpenVLA's, downwards: bin 0, the lowest value, is the last id; bin b is
 ``vocab_size`` is padded beyond the tokenizer's ids, as OpenVLA's, a model may have been trained with the
 tokenizer's last ids: ``action.last_token_id`` says so.
 
-Bin centres are evenly spaced from ``low`` to ``high`` of their dimension, both ends included, which for the
-default range is [-1, 1]. (OpenVLA spaces 256 edges so and uses the 255 centres between them.)
+``action.bin_rule`` says what a bin stands for. ``edges``: the values are evenly spaced from ``low`` to
+``high`` of their dimension, both ends included, so that an even number of bins over a symmetric range has no
+zero. ``centres``, as in OpenVLA: ``low`` and ``high`` are the outermost of ``bins`` evenly spaced edges, and
+the values are the ``bins - 1`` centres between them; the two lowest ids share the highest one (openvla
+``prismatic/vla/action_tokenizer.py``: ``digitize`` has 256 answers for 255 intervals).
 """
 
 from __future__ import annotations
@@ -17,8 +20,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vla_edge_ros.action_config import CENTRES, POSITION
 from vla_edge_ros.config import ActionConfig
 from vla_edge_ros.errors import ConfigError, EngineError
+from vla_edge_ros.model.action_statistics import with_statistics
 
 
 def action_ids(config: ActionConfig, vocab_size: int) -> range:
@@ -42,23 +47,41 @@ def answer_ids(config: ActionConfig, vocab_size: int) -> range:
 
 
 class ActionHead:
-    """Translates between the tokens of one chunk and the values of one action."""
+    """Translates between the tokens of one chunk and the values of one action, in physical units.
+
+    Raises ``ConfigError`` where the vocabulary has no room for the tokens, or for a statistics file that does
+    not describe this action.
+    """
 
     def __init__(self, config: ActionConfig, vocab_size: int):
+        self._last_id = action_ids(config, vocab_size)[-1]
+        config = with_statistics(config)
         self._names = config.names
         self._low = np.array(config.low, np.float64)
         self._high = np.array(config.high, np.float64)
         self._bins = config.bins
-        self._last_id = action_ids(config, vocab_size)[-1]
+        self._has_centres = config.bin_rule == CENTRES
         self._dimensions = np.arange(len(config.names))
         # Weighted ends, not low + step * bin: both ends come out exact.
-        fraction = np.arange(config.bins) / (config.bins - 1)
-        self._centres = self._low[:, None] * (1.0 - fraction) + self._high[:, None] * fraction
+        intervals = config.bins - 1
+        fraction = np.arange(config.bins) / intervals
+        if self._has_centres:
+            fraction = (2 * np.minimum(np.arange(config.bins), intervals - 1) + 1) / (2 * intervals)
+        self._values = self._low[:, None] * (1.0 - fraction) + self._high[:, None] * fraction
+        # A share of a width more: zero half-way between two bins is half a width from both, to rounding.
+        band = (self._high - self._low) / intervals * config.dead_band_bins * (1 + 1e-9)
+        moves = np.array([kind != POSITION for kind in config.kinds])
+        self._values[moves[:, None] & (np.abs(self._values) <= band[:, None])] = 0.0
 
     @property
     def first_id(self) -> int:
         """The lowest action token id, that of the highest bin."""
         return self._last_id - self._bins + 1
+
+    @property
+    def nearest_to_zero(self) -> NDArray[np.float64]:
+        """The smallest magnitude that a token stands for, ``[dimensions]``; above 0: none says 0."""
+        return np.abs(self._values).min(axis=1)
 
     def decode(self, tokens: Sequence[int]) -> NDArray[np.float64]:
         """One token a dimension -> values ``[dimensions]``.
@@ -74,13 +97,16 @@ class ActionHead:
                 raise EngineError(
                     f"expected an action token {self.first_id} to {self._last_id} for {name}, got {token}"
                 )
-        return self._centres[self._dimensions, bins]
+        return self._values[self._dimensions, bins]
 
     def encode(self, values: ArrayLike) -> tuple[int, ...]:
         """Values ``[dimensions]`` -> tokens of the nearest bins; values outside the range take its end."""
         wanted = np.asarray(values, np.float64)
         if wanted.shape != self._low.shape or not np.isfinite(wanted).all():
             raise ValueError(f"expected {len(self._names)} finite action values, got {values!r}")
-        bin_fraction = (np.clip(wanted, self._low, self._high) - self._low) / (self._high - self._low)
-        nearest = np.rint(bin_fraction * (self._bins - 1)).astype(np.int64)
-        return tuple(int(token) for token in self._last_id - nearest)
+        # A dimension with one value has no width: any bin is that value, and it takes the first.
+        width = np.where(self._high > self._low, self._high - self._low, 1.0)
+        place = (np.clip(wanted, self._low, self._high) - self._low) / width * (self._bins - 1)
+        # The interval that a value lies in, or the nearest of the evenly spaced values.
+        bins = (np.floor(place) if self._has_centres else np.rint(place)).astype(np.int64)
+        return tuple(int(token) for token in self._last_id - bins)

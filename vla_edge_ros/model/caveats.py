@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from vla_edge_ros.action_config import DELTA, POSITION
 from vla_edge_ros.config import VlaConfig
-from vla_edge_ros.model.action_head import action_ids
+from vla_edge_ros.model.action_head import ActionHead, action_ids
 from vla_edge_ros.model.chat_tokenizer import ChatTokenizer
 from vla_edge_ros.model.checkpoint import CheckpointWeights, shortened
 from vla_edge_ros.model.decoder_config import resolve
@@ -25,6 +26,7 @@ def caveats(config: VlaConfig) -> tuple[str, ...]:
         _untrained_vision(weights, folder),
         _other_decoding(config, weights, folder),
         _padded_vocabulary(config, folder, weights.config.vocab_size),
+        _creeping(config, weights.config.vocab_size),
         _unused_tensors(weights, folder),
         _unread_files(folder),
     )
@@ -62,6 +64,25 @@ def _padded_vocabulary(config: VlaConfig, folder: Path, vocab_size: int) -> str:
     return (
         f"{folder}: the tokenizer's last id is {last}, the model's {vocab_size - 1}; action tokens are read "
         f"as {ids[0]} to {ids[-1]}: set action.last_token_id to the one that the model was trained with"
+    )
+
+
+def _creeping(config: VlaConfig, vocab_size: int) -> str:
+    """For motion in physical units only: a model whose ranges are not given stands nowhere anyhow."""
+    action = config.action
+    nearest = ActionHead(action, vocab_size).nearest_to_zero
+    creeping = [
+        f"{name} ({least:.2g} {unit} a {'training step' if kind == DELTA else 'second'})"
+        for name, kind, unit, least in zip(
+            action.names, action.kinds, action.unit_of_each, nearest, strict=True
+        )
+        if kind != POSITION and unit != "1" and least > 0
+    ]
+    if not creeping:
+        return ""
+    return (
+        f"no token stands for 0, so that an arm that should stand creeps: {shortened(creeping)}; set "
+        "action.dead_band_bins to 0.5 or more"
     )
 
 

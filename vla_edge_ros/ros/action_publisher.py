@@ -62,7 +62,7 @@ class ActionPublisher:
     def publish(self, record: CycleRecord) -> None:
         """Send the action, where there is one, then the status."""
         if record.action is not None:
-            self._send(self._action, to_trajectory(record.action, self._config))
+            self._send(self._action, to_trajectory(record.action, self._config, record.source))
         self._send(self._status, to_status(record, self._node.get_fully_qualified_name(), self._now_ns()))
         self.slots_in_use = record.slots_in_use or self.slots_in_use
         self.evictions += record.evicted_sequence is not None

@@ -49,11 +49,14 @@ def to_time(stamp_ns: int) -> Time:
     return Time(sec=seconds, nanosec=nanoseconds)
 
 
-def to_trajectory(action: Action, config: ActionConfig) -> JointTrajectory:
-    """The action with the stamp of the frame it was computed from, so that its age is now minus stamp.
+def to_trajectory(
+    action: Action, config: ActionConfig, source: ActionSource = ActionSource.FRESH
+) -> JointTrajectory:
+    """The action with its stamp, so that its age is now minus stamp. The contract: docs/reference/action.md.
 
-    ``time_from_start`` is how long it may be followed. Raises ``ValueError`` for a value that is not finite:
-    a controller must never see one.
+    ``time_from_start`` is how long it may be followed. Zero motion says that it is a stop: it alone has
+    ``velocities``, one a name and all 0, which is what it asks for. Raises ``ValueError`` for a value that is
+    not finite: a controller must never see one.
     """
     if not np.isfinite(action.values).all():
         raise ValueError(f"action values must be finite, got {action.values.tolist()}")
@@ -61,10 +64,17 @@ def to_trajectory(action: Action, config: ActionConfig) -> JointTrajectory:
     point = JointTrajectoryPoint(
         positions=action.values.tolist(), time_from_start=Duration(sec=seconds, nanosec=nanoseconds)
     )
+    if source is ActionSource.ZERO:
+        point.velocities = [0.0] * len(config.names)
     message = JointTrajectory(joint_names=list(config.names), points=[point])
     message.header.stamp = to_time(action.stamp_ns)
     message.header.frame_id = config.frame_id
     return message
+
+
+def is_stop(message: JointTrajectory) -> bool:
+    """Whether an action message says stop: the only one whose point has velocities."""
+    return any(len(point.velocities) for point in message.points)
 
 
 def to_status(record: CycleRecord, node_name: str, now_ns: int) -> DiagnosticArray:
@@ -88,7 +98,9 @@ def to_status(record: CycleRecord, node_name: str, now_ns: int) -> DiagnosticArr
 def _values(record: CycleRecord, now_ns: int) -> dict[str, Number]:
     decision, times, action, nan = record.decision, record.times, record.action, float("nan")
     before = record.remembered_before
-    sensor_to_action_ms = max(0, now_ns - action.stamp_ns) / NS_PER_MS if action else nan
+    # No picture is behind zero motion.
+    is_seen = action is not None and record.source is not ActionSource.ZERO
+    sensor_to_action_ms = max(0, now_ns - action.stamp_ns) / NS_PER_MS if action and is_seen else nan
     return {
         "cycle": record.cycle,
         "outcome": record.outcome.value,

@@ -102,7 +102,7 @@ class CycleAnswers:
             if not self._open:
                 return
             self._open = False
-            action = self._ladder.zero_motion()
+            action = self._ladder.zero_motion(self._frame_time_ns())
             if action is not None:
                 self._sink.publish(
                     CycleRecord(cycle=-1, outcome=Outcome.STOPPED, source=ActionSource.ZERO, action=action)

@@ -2,9 +2,12 @@
 """The fallback ladder: what is published in a cycle that has no fresh action.
 
 Nothing before the first action; then the last action again, a bounded number of times and while its frame
-is young; then zero motion: what stops each dimension, zero for a rate and the last value for a position (the
-gripper, or a joint's angle, which at 0 would be a command to go there). Repeating a rate keeps an arm moving,
-which is why the repeat is bounded (fault A21).
+is young; then zero motion: what stops each dimension, zero for a rate or a delta and the last value for a
+position (the gripper, or a joint's angle, which at 0 would be a command to go there). Repeating a rate keeps
+an arm moving, which is why the repeat is bounded (fault A21).
+
+A repeat carries the stamp of the action that it repeats, zero motion that of the time at which it is made: a
+controller that drops what is old must not drop the stop.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ class FallbackLadder:
 
     def __init__(self, fallback: FallbackConfig, action: ActionConfig):
         self._fallback = fallback
-        self._is_position = np.array(action.is_position)
+        self._is_held = np.array(action.is_held)
         self._last: Action | None = None
         self.repeat_streak = 0
 
@@ -35,7 +38,7 @@ class FallbackLadder:
         self.repeat_streak = 0
 
     def answer(self, now_stamp_ns: int) -> tuple[ActionSource, Action | None]:
-        """The next rung, ``now_stamp_ns`` in the frames' clock. A repeat carries its old stamp."""
+        """The next rung, ``now_stamp_ns`` in the frames' clock."""
         if self._last is None or self._fallback.mode == "none":
             return ActionSource.NONE, None
         # A clock that jumped back gives a negative age; the count still bounds the repeats.
@@ -49,10 +52,10 @@ class FallbackLadder:
             return ActionSource.REPEAT, self._last
         # Once at rest, stay there: a repeat after zero motion would jerk the arm.
         self.repeat_streak = max(self.repeat_streak, self._fallback.max_repeats)
-        return ActionSource.ZERO, self.zero_motion()
+        return ActionSource.ZERO, self.zero_motion(now_stamp_ns)
 
-    def zero_motion(self) -> Action | None:
-        """Zero for rates, the last value for positions; None before the first action: nothing to stop."""
+    def zero_motion(self, now_stamp_ns: int) -> Action | None:
+        """What stops each dimension, stamped now; None before the first action: nothing to stop."""
         if self._last is None:
             return None
-        return Action(np.where(self._is_position, self._last.values, 0.0), self._last.stamp_ns)
+        return Action(np.where(self._is_held, self._last.values, 0.0), now_stamp_ns)

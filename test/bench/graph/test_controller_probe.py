@@ -27,7 +27,7 @@ def probe_of(records, lost_actions=()):
     probe = ControllerProbe()
     for index, item in enumerate(records):
         if item.action is not None and index not in lost_actions:
-            probe.on_action(to_trajectory(item.action, ActionConfig()))
+            probe.on_action(to_trajectory(item.action, ActionConfig(), item.source))
         probe.on_status(to_status(item, "vla_reasoner", 0))
     return probe
 
@@ -66,6 +66,12 @@ def test_a_lost_action_is_found():
 
 def test_a_stamp_that_goes_back_is_found():
     assert findings([record(1), record(2, stamp_ns=500), record(3), STOP]).stamps_back == 1
+
+
+def test_a_stop_has_the_time_now_and_the_next_action_may_be_of_an_older_frame():
+    stop = record(2, stamp_ns=9_000, source=ActionSource.ZERO, values=[0] * 8)
+    found = findings([record(1), stop, record(3), STOP])
+    assert (found.stamps_back, found.actions, found.actions_missing) == (0, 4, 0)
 
 
 def test_motion_in_the_last_message_is_found():

@@ -27,6 +27,7 @@ from trajectory_msgs.msg import JointTrajectory
 from vla_edge_ros.bench.graph.stall_watch import StallWatch
 from vla_edge_ros.bench.report import quantiles
 from vla_edge_ros.console import console_program
+from vla_edge_ros.ros.messages import is_stop
 from vla_edge_ros.types import NS_PER_MS, NS_PER_S
 
 RELIABLE = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
@@ -77,8 +78,9 @@ class ControllerProbe:
     def on_action(self, message: JointTrajectory) -> None:
         stamp_ns = message.header.stamp.sec * NS_PER_S + message.header.stamp.nanosec
         self._arrivals_ns.append(time.monotonic_ns())
-        self._stamps_ns.append(stamp_ns)
-        self._ages_ms.append((time.time_ns() - stamp_ns) / NS_PER_MS)
+        if not is_stop(message):  # which has the time now, and comes from no picture
+            self._stamps_ns.append(stamp_ns)
+            self._ages_ms.append((time.time_ns() - stamp_ns) / NS_PER_MS)
         self._last = list(message.points[0].positions)
 
     def on_status(self, message: DiagnosticArray) -> None:
@@ -94,11 +96,11 @@ class ControllerProbe:
         gaps = quantiles(np.diff(self._arrivals_ns) / NS_PER_MS)
         ages = quantiles(self._ages_ms)
         return Findings(
-            actions=len(self._stamps_ns),
+            actions=len(self._arrivals_ns),
             cycles=len(cycles),
             cycles_missing=len(expected) - len(seen),
             cycles_twice=len(cycles) - len(seen),
-            actions_missing=sum(source != "none" for source in self._sources) - len(self._stamps_ns),
+            actions_missing=sum(source != "none" for source in self._sources) - len(self._arrivals_ns),
             stamps_back=int((np.diff(self._stamps_ns) < 0).sum()),
             gap_ms_median=gaps["median"],
             gap_ms_p99=gaps["p99"],
