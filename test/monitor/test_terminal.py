@@ -27,13 +27,25 @@ from vla_edge_ros.monitor.terminal import (
 
 @pytest.fixture
 def pseudo():
-    """The descriptor of a terminal, a function that sets its size, and one that reads what it shows."""
+    """The descriptor of a terminal, a function that sets its size, and two that read what it shows: ``read``
+    something of it, ``read_all`` that was written so far."""
     outer, inner = pty.openpty()
 
     def resize(columns: int, rows: int) -> None:
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
-    yield SimpleNamespace(inner=inner, resize=resize, read=lambda: os.read(outer, 100_000).decode())
+    def read() -> str:
+        return os.read(outer, 100_000).decode()
+
+    def read_all() -> str:
+        """One read may return a part."""
+        os.write(inner, b"END")
+        shown = ""
+        while not shown.endswith("END"):
+            shown += read()
+        return shown.removesuffix("END")
+
+    yield SimpleNamespace(inner=inner, resize=resize, read=read, read_all=read_all)
     os.close(outer)
     os.close(inner)
 
@@ -60,7 +72,7 @@ def test_the_terminal_is_given_back_as_it_was(pseudo):
     terminal.draw(["one", "two"])
     terminal.leave()
     terminal.leave()
-    shown = pseudo.read().replace("\r\r\n", "\r\n")  # the terminal makes "\r\n" of each "\n"
+    shown = pseudo.read_all().replace("\r\r\n", "\r\n")  # the terminal makes "\r\n" of each "\n"
     assert shown == f"{ENTER}\x1b[Hone\x1b[K\r\ntwo\x1b[K\x1b[J{LEAVE}"
     assert termios.tcgetattr(pseudo.inner) == mode and signal.getsignal(signal.SIGTSTP) == handler
 
@@ -82,7 +94,7 @@ def test_what_the_encoding_does_not_have_is_escaped(pseudo):
     terminal.enter()
     terminal.draw(["é\udce9"])
     terminal.leave()
-    assert r"\xe9\udce9" in pseudo.read()
+    assert r"\xe9\udce9" in pseudo.read_all()
 
 
 PROGRAM = """

@@ -101,5 +101,5 @@ def test_a_file_that_is_not_there():
 
 def test_the_node_takes_a_file_where_it_takes_a_name():
     assert TabletopConfig(tasks=("point", "own.py"), delays=(0, 0)).episode(3)[0] == "own.py"
-    with pytest.raises(ConfigError, match=r"tasks must be of point, .* or a file \*\.py, got 'dance'"):
+    with pytest.raises(ConfigError, match=r"tasks must be one of point, .* or a file \*\.py, got 'dance'"):
         TabletopConfig(tasks=("dance",), delays=(0,))

@@ -54,7 +54,7 @@ class TabletopConfig:
             raise ConfigError("tasks must name at least one task, got none")
         for task in self.tasks:
             if task not in TASKS and not is_file(task):
-                raise ConfigError(f"tasks must be of {', '.join(TASKS)}, or a file *.py, got {task!r}")
+                raise ConfigError(f"tasks must be one of {', '.join(TASKS)}, or a file *.py, got {task!r}")
         if len(self.delays) != len(self.tasks):
             raise ConfigError(
                 f"delays must have one number a task, got {len(self.delays)} for {len(self.tasks)} tasks"
