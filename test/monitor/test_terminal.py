@@ -98,13 +98,13 @@ def test_what_the_encoding_does_not_have_is_escaped(pseudo):
 
 
 PROGRAM = """
-import os, signal, sys
+import os, signal, sys, time
 from vla_edge_ros.monitor.terminal import Terminal
 terminal = Terminal(int(sys.argv[1]))
 terminal.redraw = lambda: terminal.draw(["drawn again"])
 terminal.enter()
-while True:
-    signal.pause()
+while True:  # not signal.pause(): a signal just before it would be seen by the next one only
+    time.sleep(0.02)
 """
 
 

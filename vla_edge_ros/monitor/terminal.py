@@ -55,11 +55,12 @@ class Terminal:
         return size.columns or DEFAULT_SIZE[0], size.lines or DEFAULT_SIZE[1]
 
     def enter(self) -> None:
-        self._write(ENTER)
+        # In this order: a Ctrl-Z that comes meanwhile must find all that it needs to give the screen back.
+        self._before = signal.getsignal(signal.SIGTSTP) or signal.SIG_DFL
         self._is_entered = True
-        self._before = signal.signal(signal.SIGTSTP, self._suspend) or signal.SIG_DFL
-        if self._before == signal.SIG_IGN:  # started where there are no jobs to suspend
-            signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+        if self._before != signal.SIG_IGN:  # else started where there are no jobs to suspend
+            signal.signal(signal.SIGTSTP, self._suspend)
+        self._write(ENTER)
 
     def leave(self) -> None:
         if self._is_entered:
